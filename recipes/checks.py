@@ -1,0 +1,136 @@
+"""What a recipe must mean, beyond what the schema can say. Each part is checked as soon as it is one in form."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import ValidationError
+
+from recipes import fields
+from recipes.fields import did_you_mean, problem, shown
+from recipes.schema import Eval, Model, Part, Recipe, SplitShares, Train
+from recipes.trainer_keys import trainer_problems
+from tasks import TASKS
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]*")
+_IMAGE_FIELDS = {"qwen3_vl": {"min_px", "max_px"}, "gemma3": {"side_px"}}
+
+
+def recipe_problems(tree: dict[str, Any]) -> list[str]:
+    """Everything that is wrong with a recipe given as plain mappings, schema and meaning. [] if it is one."""
+    problems = fields.problems_of(Recipe, tree)
+    model = _as(Model, tree.get("model"))
+    if model:
+        problems += _model_problems(model)
+    parts = _parts(tree, "data")
+    problems += _parts_problems(("data", "parts"), parts)
+    asked = _parts(tree, "eval")
+    problems += _parts_problems(("eval", "parts"), asked)
+    if judged := _as(Eval, tree.get("eval", {})):
+        problems += _eval_problems(judged, asked or parts)
+    if trained := _as(Train, tree.get("train", {})):
+        problems += _train_problems(trained)
+    problems += _photos_problems(tree)
+    trainer = tree.get("trainer")
+    if isinstance(trainer, dict):
+        problems += trainer_problems(trainer)
+    return list(dict.fromkeys(problems))
+
+
+def _as(model: type[fields.Model], value: Any) -> fields.Model | None:
+    """The value as a section, or None where the schema already said what is wrong with it."""
+    try:
+        return fields.validate(model, value)
+    except ValidationError:
+        return None
+
+
+def _parts(tree: dict[str, Any], section: str) -> dict[str, Any]:
+    inside = tree.get(section)
+    parts = inside.get("parts") if isinstance(inside, dict) else None
+    return parts if isinstance(parts, dict) else {}
+
+
+def _model_problems(model: Model) -> list[str]:
+    problems = []
+    if model.pretrained and model.scratch:
+        problems.append(problem("model", "pretrained and scratch", "exactly one of them", "do remove one of the two"))
+    if not model.pretrained and not model.scratch:
+        advice = "do set model.pretrained to a hub name or a folder"
+        problems.append(problem("model", "neither pretrained nor scratch", "exactly one of them", advice))
+    if model.revision and not model.pretrained:
+        advice = "do remove it"
+        problems.append(problem("model.revision", shown(model.revision), "null without pretrained", advice))
+    wanted = _IMAGE_FIELDS[model.family]
+    for name, value in model.image:
+        if name in wanted and value is None:
+            allowed = f"a whole number of pixels, the family {model.family} needs it"
+            problems.append(problem(f"model.image.{name}", "nothing", allowed, f"do set model.image.{name}"))
+        if name not in wanted and value is not None:
+            allowed = f"{', '.join(sorted(wanted))} in the family {model.family}"
+            problems.append(problem(f"model.image.{name}", shown(value), allowed, "do remove it"))
+    low, high = model.image.min_px, model.image.max_px
+    if low and high and low > high:
+        problems.append(problem("model.image.min_px", str(low), f"up to max_px, {high}", "do lower it"))
+    return problems
+
+
+def _parts_problems(at: tuple[str, str], parts: dict[str, Any]) -> list[str]:
+    problems = []
+    for name, value in parts.items():
+        if not _PLAIN_NAME.fullmatch(name):
+            allowed = "letters, digits, _, + and -: it names files and metrics"
+            problems.append(problem((*at, name), f"the name {shown(name)}", allowed, "do rename the part"))
+        part = _as(Part, value)
+        if part is None:
+            continue
+        if part.task not in TASKS:
+            place, advice = (*at, name, "task"), did_you_mean(part.task, TASKS)
+            problems.append(problem(place, shown(part.task), " | ".join(TASKS), advice))
+            continue
+        problems += fields.problems_of(TASKS[part.task].Spec, part.spec, (*at, name, "spec"))
+    return problems
+
+
+def _eval_problems(judged: Eval, parts: dict[str, Any]) -> list[str]:
+    problems = []
+    for name, entries in judged.require.items():
+        place = f"eval.require.{name}"
+        if name not in parts:
+            problems.append(problem(place, "an unknown part", ", ".join(parts), did_you_mean(name, parts)))
+            continue
+        part = _as(Part, parts[name])
+        known = TASKS[part.task].entries if part and part.task in TASKS else tuple(entries)
+        problems += [
+            problem(f"{place}.{entry}", "an unknown score entry", ", ".join(known), did_you_mean(entry, known))
+            for entry in entries
+            if entry not in known
+        ]
+    if judged.require and judged.final_count == 0:
+        allowed = "at least 1 where eval.require is given"
+        problems.append(problem("eval.final_count", "0", allowed, "do raise it, or remove eval.require"))
+    return problems
+
+
+def _train_problems(train: Train) -> list[str]:
+    if train.effective_batch % train.micro_batch:
+        allowed = f"a whole multiple of train.micro_batch, {train.micro_batch}"
+        return [problem("train.effective_batch", str(train.effective_batch), allowed, "do change one of the two")]
+    return []
+
+
+def _photos_problems(tree: dict[str, Any]) -> list[str]:
+    data = tree.get("data")
+    photos = data.get("photos") if isinstance(data, dict) else None
+    if not isinstance(photos, dict):
+        return []
+    problems = []
+    shares = _as(SplitShares, photos.get("shares", {}))
+    if shares and shares.eval + shares.test >= 1:
+        got, allowed = f"{shares.eval:g} + {shares.test:g}", "eval + test below 1, the rest is for training"
+        problems.append(problem("data.photos.shares", got, allowed, "do lower one of them"))
+    if "folder" in photos and photos["folder"] in ([], ""):
+        allowed = "a folder, a list of folders, or null for the bundled photos"
+        problems.append(problem("data.photos.folder", shown(photos["folder"]), allowed, "do name a folder"))
+    return problems

@@ -1,0 +1,185 @@
+"""The whole recipe format, on one page. Field docstrings give meaning and unit.
+
+What WE decide is here; `trainer:` goes verbatim to TRL's config class.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PositiveInt = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Channel = Annotated[int, Field(ge=0, le=255)]
+
+
+class Section(BaseModel):
+    """A mapping of a recipe: closed, immutable, without infinities."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+# ---- model -------------------------------------------------------------------------------------
+
+
+class Attention(Section):
+    """Which attention each tower asks for; the family's adapter resolves it and says so in the log."""
+
+    language: Literal["auto", "eager", "sdpa", "flash_attention_2"] = "auto"
+    """auto: flash_attention_2 where the family allows it and it is installed, else sdpa."""
+    vision: Literal["auto", "eager", "sdpa", "flash_attention_2"] = "auto"
+
+
+class Scratch(Section):
+    """Sizes of a small model of the family's real classes with random weights."""
+
+    text_hidden: PositiveInt = 64
+    text_layers: PositiveInt = 2
+    vision_hidden: PositiveInt = 32
+    vision_layers: PositiveInt = 2
+    vision_position_std: Annotated[float, Field(gt=0)] | None = None
+    """Standard deviation of the vision position embedding at the start; None: the library's own."""
+
+
+class ImageSize(Section):
+    """What the image processor may do to an image. Values, never class defaults, which are wrong."""
+
+    min_px: PositiveInt | None = None
+    """Qwen3-VL: fewest pixels (area) an image is scaled to."""
+    max_px: PositiveInt | None = None
+    """Qwen3-VL: most pixels (area) an image is scaled to."""
+    side_px: PositiveInt | None = None
+    """Gemma3: the square side that every image is squeezed to."""
+
+
+class Model(Section):
+    """A model file, recipes/models/NAME.yaml."""
+
+    name: str
+    family: Literal["qwen3_vl", "gemma3"]
+    pretrained: str | None = None
+    """Hub name or folder of the weights. Exactly one of pretrained and scratch is given."""
+    revision: str | None = None
+    scratch: Scratch | None = None
+    attention: Attention = Attention()
+    image: ImageSize
+    max_tokens: PositiveInt
+    """Longest sequence (image, prompt and answer) the model is trained or asked on, tokens."""
+
+
+# ---- data --------------------------------------------------------------------------------------
+
+
+class SplitShares(Section):
+    """Share of the photos' clusters each held-out split gets; train gets the rest."""
+
+    eval: Share = 0.1
+    test: Share = 0.1
+
+
+class Photos(Section):
+    folder: str | list[str] | None = None
+    """Folder(s) of photos, searched recursively. None: the public-domain photos that scikit-image bundles."""
+    index: str | None = None
+    """File that keeps the photos' list and their splits. None: .cache/photos/ in the working folder."""
+    use: Literal["distinct", "reuse"] = "distinct"
+    """distinct: one photo serves at most one puzzle of a part, whole. reuse: random crops of any photo of the split."""
+    min_piece_px: PositiveInt | None = None
+    """Fewest source pixels a piece's side may have; a smaller photo is scaled up. None: nothing is scaled up."""
+    ground: tuple[Channel, Channel, Channel] = (255, 255, 255)
+    """RGB that a transparent photo is laid over."""
+    shares: SplitShares = SplitShares()
+    cache_mb: Annotated[int, Field(ge=0)] = 1024
+    """Decoded and resized photos kept in memory per process, MiB."""
+
+
+class Part(Section):
+    """One line of a mixture."""
+
+    task: str
+    """A name in tasks.TASKS."""
+    spec: dict[str, Any] = {}
+    """The kind of puzzle: fields of that task's Spec."""
+    count: PositiveInt
+    """Examples of this part in one epoch."""
+
+
+class Data(Section):
+    photos: Photos = Photos()
+    parts: Annotated[dict[str, Part], Field(min_length=1)]
+
+
+# ---- training and evaluation -------------------------------------------------------------------
+
+
+class Lora(Section):
+    """Low-rank adapters on the language tower's linear layers."""
+
+    rank: PositiveInt = 16
+    alpha: Annotated[float, Field(gt=0)] = 32
+    dropout: Share = 0.0
+
+
+class Train(Section):
+    method: Literal["full", "lora"] = "full"
+    lora: Lora = Lora()
+    effective_batch: PositiveInt = 64
+    """Examples per optimizer step over all processes; must be micro_batch x processes x a whole number."""
+    micro_batch: PositiveInt = 1
+    """Examples per forward pass and process."""
+    precision: Literal["bf16", "fp32"] = "bf16"
+    """Compute precision. Trained weights and optimizer state are always fp32."""
+    predictable_weight: Annotated[float, Field(ge=0)] = 1.0
+    """Loss weight of answer tokens that the format makes predictable; informative tokens weigh 1."""
+    checkpoint_every: PositiveInt = 25
+    """Steps between checkpoints, each of which is evaluated."""
+    keep_checkpoints: PositiveInt | None = None
+    """Newest checkpoints kept. None: all."""
+    sharding: Literal["none", "ddp"] | None = None
+    """None: none on one process, ddp on several."""
+    workers: Annotated[int, Field(ge=0)] = 2
+    """Data loader processes per training process."""
+
+
+class Eval(Section):
+    split: Literal["eval", "test"] = "eval"
+    parts: dict[str, Part] | None = None
+    """What is evaluated; None: the training parts. `count` of a part is ignored in favour of count / final_count."""
+    count: Annotated[int, Field(ge=0)] = 32
+    """Puzzles per part at a checkpoint; 0: none."""
+    final_count: Annotated[int, Field(ge=0)] = 250
+    """Puzzles per part after the last step; 0: none."""
+    batch: PositiveInt = 8
+    """Puzzles per generate call."""
+    pictures: Annotated[int, Field(ge=0)] = 3
+    """Pictures (sheet, the model's assembly, truth) per part and evaluation."""
+    require: dict[str, dict[str, Share]] = {}
+    """{part: {entry: least}}: after the final evaluation the command exits non-zero below it."""
+
+
+class Wandb(Section):
+    mode: Literal["disabled", "offline", "online"] = "offline"
+    project: str = "jigshape-train"
+    entity: str | None = None
+
+
+class Recipe(Section):
+    """One run."""
+
+    name: str
+    """Of the run, in logs and W&B. Left out: the recipe file's name."""
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    output_dir: str
+    """Folder of checkpoints, records and logs. Left out: runs/<name>."""
+    resume: bool = False
+    """Continue from the newest complete checkpoint in output_dir."""
+    dry_run: bool = False
+    """Do everything but train."""
+    model: Model
+    data: Data
+    train: Train = Train()
+    eval: Eval = Eval()
+    wandb: Wandb = Wandb()
+    trainer: dict[str, Any] = {}
+    """Verbatim to TRL's SFTConfig: learning_rate, num_train_epochs, max_steps, warmup_steps, ..."""

@@ -1,0 +1,21 @@
+"""What all tests need: no network, no threads beyond one core, nothing written into the clone."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_DATASETS_OFFLINE"] = "1"
+os.environ["WANDB_MODE"] = "offline"
+os.environ["WANDB_SILENT"] = "true"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+@pytest.fixture
+def in_tmp_path(tmp_path, monkeypatch):
+    """The test runs in an empty folder, which it gets."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,0 +1,86 @@
+import re
+
+import pytest
+
+SHAPE = re.compile(r"[^ ].*: got .+; allowed: .+; (do |did you mean ).+")
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        (
+            "train.efective_batch=8",
+            "train.efective_batch: got an unknown name; allowed: method, .*did you mean effective",
+        ),
+        ("dta.x=1", "dta: got an unknown name; .*did you mean data"),
+        ("seed=-1", "seed: got -1; allowed: a whole number >= 0 and < 2147483648; do change seed"),
+        ("seed.x=1", 'seed: got {"x": 1}; allowed: a whole number'),
+        (
+            "data.parts.4x4.count=1e3",
+            "data.parts.4x4.count: got 1000.0; allowed: a whole number >= 1; do write count=1000",
+        ),
+        ("data.parts.4x4.count=1.5", "data.parts.4x4.count: got 1.5; allowed: a whole number >= 1; do change"),
+        ("data.parts.4x4.count='8'", '.*count: got "8"; allowed: a whole number .*without quotes'),
+        ("data.parts.4x4=3", "data.parts.4x4: got 3; allowed: a mapping of task, spec, count; do change"),
+        (
+            "data.parts.4x4.task=jigshap",
+            'data.parts.4x4.task: got "jigshap"; allowed: .*jigshape.*did you mean jigshape',
+        ),
+        ("data.parts.4x4.spec.grid=1", "data.parts.4x4.spec.grid: got 1; allowed: .*>= 2"),
+        ("data.parts.4x4.spec.gird=3", "data.parts.4x4.spec.gird: got an unknown name; .*did you mean grid"),
+        (
+            "data.parts={a b: {task: jigshape, spec: {grid: 2}, count: 1}}",
+            'data.parts.a b: got the name "a b"; .*rename',
+        ),
+        ("dry_run=yes", 'dry_run: got "yes"; allowed: true or false; do write true or false'),
+        ("dry_run=1", "dry_run: got 1; allowed: true or false"),
+        ("train.precision=fp16", 'train.precision: got "fp16"; allowed: bf16 | fp32; did you mean'),
+        ("train.micro_batch=5", "train.effective_batch: got 64; allowed: a whole multiple of train.micro_batch, 5"),
+        ("data.photos.folder=3", 'data.photos.folder: got 3; allowed: text, or a list, .*; do write "3" in quotes'),
+        ("data.photos.folder=[]", "data.photos.folder: got \\[\\]; allowed: a folder"),
+        ("data.photos.ground=[1,2]", "data.photos.ground: got \\[1, 2\\]; allowed: \\[a whole number"),
+        ("data.photos.ground=[1,2,256]", "data.photos.ground.2: got 256; allowed: a whole number >= 0 and <= 255"),
+        ("data.photos.shares.eval=1.5", "data.photos.shares.eval: got 1.5; allowed: a number >= 0 and <= 1"),
+        ("data.photos.shares.eval=0.95", "data.photos.shares: got 0.95 \\+ 0.1; allowed: eval \\+ test below 1"),
+        ("data.photos.shares.eval=.nan", "data.photos.shares.eval: got NaN"),
+        ("model.pretrained=x", "model: got pretrained and scratch; allowed: exactly one"),
+        ("model.scratch=null", "model: got neither pretrained nor scratch; allowed: exactly one"),
+        ("model.revision=main", 'model.revision: got "main"; allowed: null without pretrained'),
+        ("model.family=gemma3", "model.image.side_px: got nothing; allowed: .* gemma3 needs it; do set"),
+        (
+            "model.image.side_px=9",
+            "model.image.side_px: got 9; allowed: max_px, min_px in the family qwen3_vl; do remove",
+        ),
+        ("model.image.min_px=99999999", "model.image.min_px: got 99999999; allowed: up to max_px"),
+        ("model.max_tokens=null", "model.max_tokens: got nothing; allowed: a whole number >= 1; do set"),
+        ("model=null", "model: got nothing; allowed: a mapping of name, family"),
+        ("data.parts=null", "data.parts: got nothing; allowed: a mapping"),
+        ("data.parts={2x2: null, 4x4: null}", "data.parts: got {}; allowed: a mapping with at least 1 entry"),
+        ("eval.require.3x3.em=1", "eval.require.3x3: got an unknown part; allowed: 2x2, 4x4"),
+        ("eval.require.2x2.ema=1", "eval.require.2x2.ema: got an unknown score entry; allowed: .*did you mean em"),
+        ("eval={require: {2x2: {em: 0.5}}, final_count: 0}", "eval.final_count: got 0; allowed: at least 1"),
+        ("eval.parts={x: {task: y, count: 1}}", 'eval.parts.x.task: got "y"'),
+    ],
+)
+def test_a_wrong_value_is_told_with_got_allowed_and_do(problems, override, said):
+    found = problems(override)
+    assert any(re.match(said.replace("|", r"\|"), line) for line in found), found
+    assert all(SHAPE.fullmatch(line) for line in found), found
+
+
+def test_all_problems_of_form_and_meaning_are_told_at_once(problems):
+    found = problems(
+        "seed=x", "model.pretrained=y", "data.parts.4x4.spec.grid=0", "trainer.bf16=true", "trainer.x=1", "oops"
+    )
+    assert {line.split(":")[0] for line in found} == {
+        "oops", "seed", "model", "data.parts.4x4.spec.grid", "trainer.bf16", "trainer.x",
+    }  # fmt: skip
+
+
+def test_a_union_is_told_as_one_problem(problems):
+    assert len(problems("data.photos.folder=3")) == 1
+
+
+def test_requirements_look_at_the_parts_that_are_evaluated(problems):
+    parts = "eval.parts={held: {task: jigshape, spec: {grid: 2}, count: 1}}"
+    assert "allowed: held" in problems(parts, "eval.require.2x2.em=1")[0]
