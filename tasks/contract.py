@@ -1,0 +1,136 @@
+"""The contract every task keeps: what a puzzle is, from spec to score, without torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from PIL import Image
+from pydantic import BaseModel, ConfigDict
+
+Span = tuple[int, int]
+"""Characters [start, stop) of a text."""
+
+Message = dict[str, Any]
+"""`{"role": str, "content": [{"type": "image"} | {"type": "text", "text": str}, ...]}`."""
+
+
+class Spec(BaseModel):
+    """A frozen, validated description of one kind of puzzle. Each task derives its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Photo(Protocol):
+    """A source image. `size` is (width, height) in px; `id` never changes for the same content."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def size(self) -> tuple[int, int]: ...
+
+    def pixels(self, width: int, height: int, box: tuple[float, float, float, float] | None = None) -> np.ndarray:
+        """The photo's `box` (left, top, right, bottom in source px; None: all of it), Lanczos-resized
+        to uint8 (height, width, 3). Callers must not write into the array: it may be cached."""
+        ...
+
+
+class Board(NamedTuple):
+    """The area that a task takes from a photo: size in px, and how many pieces it is cut into."""
+
+    width: int
+    height: int
+    columns: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Invalid:
+    """A text that is no answer. `reason` comes from the task's small closed set; `partial` is what a
+    lenient reader could still use, None if nothing."""
+
+    reason: str
+    partial: Any = None
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """Everything of one instance but its pixels.
+
+    `target` is JSON-able and is all that `score` needs; `image_sizes` are (width, height) in px, in the order of the
+    image parts in `messages`; equal `key` means equal bytes.
+    """
+
+    task: str
+    version: int
+    spec: Spec
+    photo_id: str | None
+    seed: int
+    messages: list[Message]
+    target: dict[str, Any]
+    image_sizes: tuple[tuple[int, int], ...]
+
+    @property
+    def key(self) -> str:
+        identity = [self.task, self.version, self.spec.model_dump(mode="json"), self.photo_id, self.seed]
+        text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+        return f"{self.task}-{hashlib.blake2b(text.encode(), digest_size=10).hexdigest()}"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A puzzle with its rendered images, ready for a model."""
+
+    puzzle: Puzzle
+    images: list[Image.Image]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task: a bundle of pure, deterministic functions. See docs/tasks.md for how to add one."""
+
+    name: str
+    version: int
+    """Raised whenever prompt, parse or score change; stored with every record."""
+    Spec: type[Spec]
+    entries: tuple[str, ...]
+    """Every score entry the task can give, in the order in which tables show them."""
+    primary: str
+    """The score entry that ranks."""
+    invalid_reasons: tuple[str, ...]
+    board: Callable[[Any], Board | None]
+    """`board(spec)`: the area cut from a photo; None for a drawn task, which gets no photo."""
+    pose: Callable[[Any, Photo | None, int], Puzzle]
+    """`pose(spec, photo, seed)`: cheap, no pixels. seed is an int in [0, 2**63)."""
+    render: Callable[[Puzzle, Photo | None], list[Image.Image]]
+    """`render(puzzle, photo)`: the images of a posed puzzle, RGB."""
+    parse: Callable[[str, Any], Any]
+    """`parse(text, spec)`: a JSON-able Answer, or Invalid. Never raises for any text."""
+    gold: Callable[[dict[str, Any]], str]
+    """`gold(target)`: the reference answer."""
+    score: Callable[[Any, dict[str, Any]], dict[str, float]]
+    """`score(answer or Invalid, target)`: entries in [0, 1]; one that does not apply is absent."""
+    chance: Callable[[Any], dict[str, dict[str, float]]]
+    """`chance(spec)`: {"random": {entry: expectation}, ...}, one row per honest guesser."""
+    diagnose: Callable[[Any, dict[str, Any]], dict[str, Any]]
+    """`diagnose(answer or Invalid, target)`: what reports draw, JSON-able."""
+    informative: Callable[[str], list[Span]]
+    """`informative(gold_text)`: the character spans that carry information, in order."""
+    picture: Callable[[Puzzle, Any, Photo | None], Image.Image] | None = None
+    """`picture(puzzle, answer or Invalid, photo)`: the answer drawn for a person."""
+
+    def make(self, spec: BaseModel, photo: Photo | Image.Image | None, seed: int) -> Example:
+        """Pose and render one example; a bare PIL image is wrapped."""
+        from tasks.photo import as_photo
+
+        wrapped = as_photo(photo)
+        puzzle = self.pose(spec, wrapped, seed)
+        return Example(puzzle, self.render(puzzle, wrapped))
+
+
+TaskTable = Mapping[str, Task]

@@ -1,0 +1,29 @@
+"""JigShape: put the pieces of a photo back in place, by their content and their shape."""
+
+from tasks.contract import Task
+from tasks.jigshape.answer import REASONS, gold, informative, parse
+from tasks.jigshape.baselines import chance
+from tasks.jigshape.picture import picture
+from tasks.jigshape.pose import NAME, VERSION, pose
+from tasks.jigshape.score import ENTRIES, diagnose, score
+from tasks.jigshape.sheet import render
+from tasks.jigshape.spec import Spec, board
+
+TASK = Task(
+    name=NAME,
+    version=VERSION,
+    Spec=Spec,
+    entries=ENTRIES,
+    primary="pa",
+    invalid_reasons=REASONS,
+    board=board,
+    pose=pose,
+    render=render,
+    parse=parse,
+    gold=gold,
+    score=score,
+    chance=chance,
+    diagnose=diagnose,
+    informative=informative,
+    picture=picture,
+)

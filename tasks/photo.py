@@ -1,0 +1,54 @@
+"""A photo made of a bare PIL image."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from PIL import Image
+
+from tasks.contract import Board, Photo
+
+
+@dataclass(frozen=True)
+class ImagePhoto:
+    """Wraps an RGB image; its id is the digest of size and pixels."""
+
+    image: Image.Image
+
+    def __post_init__(self) -> None:
+        if self.image.mode != "RGB":
+            raise ValueError(
+                f"got an image of mode {self.image.mode}; a photo is RGB: "
+                "call data_mix.images.to_rgb(image) first, it knows how each mode must be turned"
+            )
+
+    @cached_property
+    def id(self) -> str:
+        digest = hashlib.blake2b(repr(self.image.size).encode(), digest_size=8)
+        digest.update(self.image.tobytes())
+        return digest.hexdigest()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.image.size
+
+    def pixels(self, width: int, height: int, box: tuple[float, float, float, float] | None = None) -> np.ndarray:
+        resized = self.image.resize((width, height), Image.Resampling.LANCZOS, box=box)
+        return np.asarray(resized)  # (height, width, 3)
+
+
+def as_photo(photo: Photo | Image.Image | None) -> Photo | None:
+    """The photo itself, or a bare PIL image wrapped as one."""
+    return ImagePhoto(photo) if isinstance(photo, Image.Image) else photo
+
+
+def cut_board(photo: Photo, board: Board) -> np.ndarray:
+    """The photo's largest centred rectangle of the board's shape, uint8 (board.height, board.width, 3)."""
+    width, height = photo.size
+    box_width = min(width, height * board.width / board.height)
+    box_height = min(height, width * board.height / board.width)
+    left, top = (width - box_width) // 2, (height - box_height) // 2
+    return photo.pixels(board.width, board.height, (left, top, left + box_width, top + box_height))
