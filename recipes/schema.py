@@ -38,6 +38,8 @@ class Scratch(Section):
     text_layers: PositiveInt = 2
     vision_hidden: PositiveInt = 32
     vision_layers: PositiveInt = 2
+    text_init_std: Annotated[float, Field(gt=0)] | None = None
+    """Standard deviation of the language tower's weights at the start; None: the library's own, 0.02."""
     vision_position_std: Annotated[float, Field(gt=0)] | None = None
     """Standard deviation of the vision position embedding at the start; None: the library's own."""
 

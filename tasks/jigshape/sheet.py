@@ -66,7 +66,7 @@ def _template(spec: Spec) -> np.ndarray:
             y, x = sheet.body(index, spec.grid)
             ink = draw_number(index, sheet.face)
             y += -sheet.reach - spec.band_px + (spec.band_px - ink.shape[0]) // 2
-            x += (sheet.piece - ink.shape[1]) // 2
+            x += int((sheet.piece - ink.shape[1]) / 2)  # towards 0: a label as wide as its column stays in it
             template[y : y + ink.shape[0], x : x + ink.shape[1]][ink] = spec.label_color
     return _frozen(template)
 

@@ -1,0 +1,1 @@
+"""Which puzzles a run sees: photos, their splits, and mixtures of parts."""

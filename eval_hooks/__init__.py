@@ -1,0 +1,1 @@
+"""How a checkpoint is judged: ask it, score the answers, keep records, show them."""

@@ -1,0 +1,149 @@
+"""Evaluation inside training: at every checkpoint, and once after the last step."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from tqdm import tqdm
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from data_mix.mixture import Mixture
+from eval_hooks.pictures import write_pictures
+from eval_hooks.records import Record, read_records, write_records
+from eval_hooks.run import evaluate, plan_batches
+from eval_hooks.run_files import evaluated_steps, keep_best, pictures_folder, records_file
+from eval_hooks.summary import Summary, metrics, summarize, table
+from eval_hooks.wandb_log import log_evaluation
+from models.load import Loaded
+from recipes.schema import Recipe
+
+logger = logging.getLogger(__name__)
+
+
+class Clocked(Protocol):
+    """A trainer that can leave the time of an evaluation out of its speed."""
+
+    def restart_clock(self) -> None: ...
+
+
+class EvalCallback(TrainerCallback):
+    """Scores the model after each save (`eval.count` puzzles per part) and after the last step (`eval.final_count`).
+
+    Writes <output_dir>/records/step-000025.jsonl and final.jsonl, pictures/, best.json; prints the tables; logs
+    `eval/<part>/<entry>` and `final/<part>/<entry>` to the trainer's log history and W&B. All processes take part.
+    At the last step one evaluation of the larger count serves both.
+    """
+
+    def __init__(
+        self, trainer: Clocked, recipe: Recipe, loaded: Loaded, checkpoint_mixture: Mixture, final_mixture: Mixture
+    ) -> None:
+        """
+        Raises:
+            ValueError: a puzzle does not fit the model, see `eval_hooks.run.plan_batches`.
+        """
+        self._trainer = trainer
+        self._recipe = recipe
+        self._loaded = loaded
+        self._mixture = checkpoint_mixture
+        self._larger = max(final_mixture, checkpoint_mixture, key=len)
+        self._run = Path(recipe.output_dir)
+        self.final_summary: Summary = {}
+        """The summary after the last step; empty before it, and with final_count 0."""
+        plan_batches(loaded, self._larger, recipe.eval.batch)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.global_step == 0:
+            return
+        missing = [False]
+        if state.is_world_process_zero:
+            missing = [self._take_up(state)]
+        if dist.is_available() and dist.is_initialized():
+            dist.broadcast_object_list(missing)
+        if missing[0] and state.global_step < state.max_steps:  # the run was stopped between saving and evaluating
+            self._checkpoint(state)
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if state.global_step < state.max_steps:
+            self._checkpoint(state)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        count, final_count = self._recipe.eval.count, self._recipe.eval.final_count
+        if not len(self._larger):
+            return
+        records = self._evaluate(self._larger, state.global_step)
+        if count:
+            self._report("eval", state, self._mixture, _first(records, count))
+        if final_count:
+            chosen = _first(records, final_count)
+            self.final_summary = self._report("final", state, self._larger, chosen)
+
+    def _checkpoint(self, state: TrainerState) -> None:
+        if len(self._mixture):
+            self._report("eval", state, self._mixture, self._evaluate(self._mixture, state.global_step))
+
+    def _evaluate(self, mixture: Mixture, step: int) -> list[Record]:
+        recipe = self._recipe
+        records = evaluate(
+            self._loaded,
+            mixture,
+            batch=recipe.eval.batch,
+            model_name=recipe.model.name,
+            step=step,
+            autocast=torch.bfloat16 if recipe.train.precision == "bf16" else None,
+        )
+        self._trainer.restart_clock()
+        return records
+
+    def _report(self, name: str, state: TrainerState, mixture: Mixture, records: list[Record]) -> Summary:
+        """Write, print and log one evaluation; name is eval (at a checkpoint) or final."""
+        summary = summarize(records)
+        step = state.global_step
+        state.log_history.append(_history_entry(name, step, summary, state.epoch))
+        if not state.is_world_process_zero:
+            return summary
+        of_step = None if name == "final" else step
+        write_records(records_file(self._run, of_step), records)
+        if name == "eval":
+            best = keep_best(self._run, step, summary)
+        pictures = write_pictures(pictures_folder(self._run, of_step), mixture, records, self._recipe.eval.pictures)
+        log_evaluation(name, step, metrics(summary), records, pictures)
+        title = f"{'final ' if name == 'final' else ''}evaluation at step {step} ({records[0].split} split, %)"
+        tqdm.write(f"\n{title}\n{table(summary)}")
+        if name == "eval":
+            tqdm.write(f"best so far: step {best.step}, mean primary {100 * best.score:.1f}")
+        tqdm.write("")
+        return summary
+
+    def _take_up(self, state: TrainerState) -> bool:
+        """After a resume: bring log history and best.json to the state of the step resumed from, out of the records.
+
+        Returns whether this step's own evaluation is missing.
+        """
+        seen = {entry["step"] for entry in state.log_history if any(name.startswith("eval/") for name in entry)}
+        (self._run / "best.json").unlink(missing_ok=True)  # it may name a later step that is no more
+        steps = [step for step in evaluated_steps(self._run) if step <= state.global_step]
+        for step in steps:
+            summary = summarize(read_records(records_file(self._run, step)).records)
+            keep_best(self._run, step, summary)
+            if step not in seen:
+                epoch = state.epoch if step == state.global_step else None
+                state.log_history.append(_history_entry("eval", step, summary, epoch))
+        return state.global_step not in steps
+
+
+def _first(records: list[Record], count: int) -> list[Record]:
+    """The records of each part's first `count` puzzles."""
+    return [record for record in records if record.index < count]
+
+
+def _history_entry(name: str, step: int, summary: Summary, epoch: float | None) -> dict[str, float]:
+    entry: dict[str, float] = {f"{name}/{metric}": value for metric, value in metrics(summary).items()}
+    return {**entry, "step": step} if epoch is None else {**entry, "epoch": epoch, "step": step}

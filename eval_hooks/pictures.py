@@ -1,0 +1,43 @@
+"""Pictures of answers for a person: the sheet, what the model made of it, the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from data_mix.mixture import Posed
+from eval_hooks.records import Record
+from eval_hooks.run import Puzzles
+
+
+def draw(posed: Posed, text: str) -> Image.Image | None:
+    """The picture of one answer; None when the task draws none."""
+    task = posed.task
+    if task.picture is None:
+        return None
+    return task.picture(posed.puzzle, task.parse(text, posed.puzzle.spec), posed.photo)
+
+
+def write_pictures(folder: Path, puzzles: Puzzles, records: Sequence[Record], count: int) -> dict[str, list[Path]]:
+    """Draw the first `count` puzzles of every part as PNG files <folder>/<part>-<index>.png.
+
+    Args:
+        records: one per puzzle, in the order of `puzzles`.
+
+    Returns:
+        Part -> its files, for the parts whose task draws pictures.
+    """
+    written: dict[str, list[Path]] = {}
+    for place, record in enumerate(records):
+        if len(written.get(record.part, ())) == count:
+            continue
+        picture = draw(puzzles[place], record.text)
+        if picture is None:
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{record.part}-{record.index:04d}.png"
+        picture.save(path)
+        written.setdefault(record.part, []).append(path)
+    return written

@@ -1,0 +1,142 @@
+"""The evaluator: ask a model every puzzle of a mixture and score the answers."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from math import ceil
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+from tqdm import tqdm
+
+from data_mix.mixture import Posed
+from eval_hooks.records import Record, score_completion
+from eval_hooks.undisturbed import undisturbed
+from models.generation import generate
+from models.load import Loaded
+from models.tokens import answer_ids, prompt_length
+
+
+class Puzzles(Protocol):
+    """A mixture, or a plain list of posed puzzles."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Posed: ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Puzzles that are asked together. Which ones does not depend on how many processes there are."""
+
+    indices: tuple[int, ...]
+    """Positions in the mixture; all of one part."""
+    max_new_tokens: int
+    """Most tokens that a completion may have; one that is not over by then counts as truncated."""
+
+
+@dataclass(frozen=True)
+class _Measured:
+    index: int
+    part: str
+    prompt: int
+    """Tokens of the prompt with its images."""
+    limit: int
+    """Most tokens of the completion."""
+
+
+def plan_batches(loaded: Loaded, puzzles: Puzzles, batch: int) -> list[Batch]:
+    """Cut puzzles into batches: part by part, each sorted by length; the longest batches first.
+
+    A puzzle's token limit is 1.25 x the tokens of its reference answer (end of turn included) + 32, rounded up, as far
+    as the model's longest sequence allows; a batch's is the largest of its puzzles'.
+
+    Args:
+        batch: puzzles per batch.
+
+    Raises:
+        ValueError: a puzzle's prompt and reference answer together are longer than the model's longest sequence.
+    """
+    parts: dict[str, list[_Measured]] = {}
+    for index in range(len(puzzles)):
+        measured = _measure(loaded, index, puzzles[index])
+        parts.setdefault(measured.part, []).append(measured)
+    batches = []
+    for part in parts.values():
+        part.sort(key=_longest_first)
+        batches += [part[start : start + batch] for start in range(0, len(part), batch)]
+    batches.sort(key=lambda members: _longest_first(members[0]))  # too little memory shows at once
+    return [Batch(tuple(m.index for m in members), max(m.limit for m in members)) for members in batches]
+
+
+def _measure(loaded: Loaded, index: int, posed: Posed) -> _Measured:
+    puzzle = posed.puzzle
+    prompt = prompt_length(loaded, puzzle.messages, list(puzzle.image_sizes))
+    gold = len(answer_ids(loaded, posed.task.gold(puzzle.target)))
+    if prompt + gold > loaded.max_tokens:
+        raise ValueError(
+            f"model.max_tokens: got {loaded.max_tokens}; puzzle {posed.index} of part {posed.part} ({puzzle.key}) "
+            f"needs {prompt} for its prompt and {gold} for its answer; set model.max_tokens={prompt + gold} or more, "
+            "or choose smaller pieces or a smaller grid"
+        )
+    return _Measured(index, posed.part, prompt, min(ceil(1.25 * gold) + 32, loaded.max_tokens - prompt))
+
+
+def _longest_first(measured: _Measured) -> tuple[int, int]:
+    return (-measured.prompt - measured.limit, measured.index)
+
+
+def evaluate(
+    loaded: Loaded,
+    puzzles: Puzzles,
+    *,
+    batch: int,
+    model_name: str,
+    step: int | None = None,
+    protocol: str = "greedy",
+    autocast: torch.dtype | None = None,
+    progress: bool = True,
+) -> list[Record]:
+    """Ask and score every puzzle, on all processes of the current process group.
+
+    The batches are the same for any number of processes and are dealt to them in turn; the records are gathered on
+    every process. Random states, gradients and training flags stay as they are.
+
+    Args:
+        batch: puzzles per generate call.
+        autocast: compute in this type under torch.autocast; None: in the weights' own.
+        progress: show a progress bar on the main process.
+
+    Returns:
+        One record per puzzle, in the order of the mixture.
+
+    Raises:
+        ValueError: see `plan_batches`.
+    """
+    together = dist.is_available() and dist.is_initialized()
+    rank, processes = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
+    mine = plan_batches(loaded, puzzles, batch)[rank::processes]
+    records: dict[int, Record] = {}
+    device = loaded.model.device.type
+    with (
+        undisturbed(loaded.model),
+        nullcontext() if autocast is None else torch.autocast(device, dtype=autocast),
+        tqdm(
+            total=sum(len(one.indices) for one in mine), desc="evaluating", unit="puzzle", leave=False,
+            disable=rank != 0 or not progress,
+        ) as bar,
+    ):  # fmt: skip
+        for one in mine:
+            asked = [puzzles[index] for index in one.indices]
+            prompts = [(posed.puzzle.messages, posed.images()) for posed in asked]
+            completions = generate(loaded, prompts, max_new_tokens=one.max_new_tokens)
+            for index, posed, completion in zip(one.indices, asked, completions, strict=True):
+                records[index] = score_completion(posed, completion, model=model_name, step=step, protocol=protocol)
+            bar.update(len(asked))
+    if together:
+        shares: list[dict[int, Record] | None] = [None] * processes
+        dist.all_gather_object(shares, records)  # a process without a batch takes part with an empty share
+        records = {index: record for share in shares for index, record in (share or {}).items()}
+    return [records[index] for index in range(len(puzzles))]

@@ -1,0 +1,68 @@
+"""Where a run folder keeps what evaluation reads and writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from eval_hooks.summary import Summary, mean_primary
+
+RECIPE = "recipe.yaml"
+"""The resolved recipe, written by the run."""
+
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+_RECORDS = re.compile(r"step-(\d+)\.jsonl")
+
+
+class Best(NamedTuple):
+    """The best checkpoint so far: its step and the mean of its parts' primary scores."""
+
+    step: int
+    score: float
+
+
+def checkpoints(run: Path) -> dict[int, Path]:
+    """Step -> folder of the run's complete checkpoints, oldest first. (An incomplete one does not bear this name.)"""
+    found = ((_CHECKPOINT.fullmatch(path.name), path) for path in run.iterdir()) if run.is_dir() else ()
+    return dict(sorted((int(match.group(1)), path) for match, path in found if match))
+
+
+def records_file(run: Path, step: int | None) -> Path:
+    """The records of a checkpoint's evaluation; of the final one for None."""
+    return run / "records" / ("final.jsonl" if step is None else f"step-{step:06d}.jsonl")
+
+
+def evaluated_steps(run: Path) -> list[int]:
+    """The steps whose checkpoint evaluation is on disk, oldest first."""
+    found = (_RECORDS.fullmatch(path.name) for path in (run / "records").glob("step-*.jsonl"))
+    return sorted(int(match.group(1)) for match in found if match)
+
+
+def pictures_folder(run: Path, step: int | None) -> Path:
+    """Where the pictures of a checkpoint's evaluation are kept; of the final one for None."""
+    return run / "pictures" / ("final" if step is None else f"step-{step:06d}")
+
+
+def read_best(run: Path) -> Best | None:
+    """The best checkpoint of the run; None before the first evaluation."""
+    path = run / "best.json"
+    if not path.is_file():
+        return None
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    return Best(stored["step"], stored["score"])
+
+
+def keep_best(run: Path, step: int, summary: Summary) -> Best:
+    """Write `step` to best.json if it is better than what stands there (the earlier step wins a tie)."""
+    score, best = mean_primary(summary), read_best(run)
+    if best is not None and best.step != step and best.score >= score:
+        return best
+    parts = {name: {part.primary: part.means[part.primary], "n": part.n} for name, part in summary.items()}
+    text = json.dumps({"step": step, "score": score, "parts": parts}, indent=2) + "\n"
+    run.mkdir(parents=True, exist_ok=True)
+    aside = run / ".best.json.partial"
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(run / "best.json")
+    return Best(step, score)

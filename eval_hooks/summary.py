@@ -1,0 +1,175 @@
+"""Records as numbers: sums and counts per part, divided once; never means of means."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from eval_hooks.records import Record
+from tasks import TASKS
+
+
+@dataclass(frozen=True)
+class PartSummary:
+    """All answers of one part. Shares and means are in [0, 1]."""
+
+    part: str
+    task: str
+    primary: str
+    """The score entry that ranks."""
+    n: int
+    """Answers counted."""
+    sums: dict[str, float]
+    """Entry -> sum over the answers that it applies to, in the task's order of entries."""
+    counts: dict[str, int]
+    """Entry -> number of answers that it applies to."""
+    invalid_reasons: dict[str, int]
+    """Reason -> number of answers, most frequent first."""
+    truncated: int
+    """Answers cut at the token limit."""
+    completion_tokens: int
+    """Sum over the answers."""
+    baselines: dict[str, dict[str, float]]
+    """Honest guesser (random, flats only) -> entry -> expectation."""
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Entry -> mean over the answers that it applies to; an entry that applies to none is absent."""
+        return {entry: total / self.counts[entry] for entry, total in self.sums.items() if self.counts[entry]}
+
+    @property
+    def invalid(self) -> int:
+        return sum(self.invalid_reasons.values())
+
+
+Summary = Mapping[str, PartSummary]
+"""Part -> its summary, in the order of the records."""
+
+
+def summarize(records: Iterable[Record]) -> Summary:
+    """Summarize records part by part.
+
+    Raises:
+        ValueError: a part's records do not belong together, or hold one answer twice.
+    """
+    parts: dict[str, list[Record]] = {}
+    for record in records:
+        parts.setdefault(record.part, []).append(record)
+    return {part: _summarize_part(part, answers) for part, answers in parts.items()}
+
+
+def _summarize_part(part: str, records: Sequence[Record]) -> PartSummary:
+    kinds = {(r.task, r.version, r.split, r.protocol, r.model, r.step) for r in records}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"part {part}: got records of {len(kinds)} kinds: {sorted(kinds, key=str)}; allowed: one task, version, "
+            "split, protocol, model and step; summarize each kind by itself"
+        )
+    repeated = [key for key, times in Counter((r.key, r.sample) for r in records).items() if times > 1]
+    if repeated:
+        raise ValueError(f"part {part}: got {repeated[0]} more than once; each answer counts once: drop the copies")
+    task = TASKS[records[0].task]
+    return PartSummary(
+        part=part,
+        task=task.name,
+        primary=task.primary,
+        n=len(records),
+        sums={entry: sum(r.scores[entry] for r in records if entry in r.scores) for entry in task.entries},
+        counts={entry: sum(entry in r.scores for r in records) for entry in task.entries},
+        invalid_reasons=dict(Counter(r.invalid for r in records if r.invalid is not None).most_common()),
+        truncated=sum(r.finish_reason == "length" for r in records),
+        completion_tokens=sum(r.completion_tokens for r in records),
+        baselines=task.chance(task.Spec.model_validate_json(json.dumps(records[0].spec))),
+    )
+
+
+def mean_primary(summary: Summary) -> float:
+    """The parts' mean primary scores, each part weighing the same: what ranks checkpoints of one run."""
+    return fmean(part.means[part.primary] for part in summary.values())
+
+
+def metrics(summary: Summary) -> dict[str, float]:
+    """Flat names for logs: `4x4/pa`, `4x4/invalid`, `4x4/truncated`, `4x4/completion_tokens`, ..."""
+    flat: dict[str, float] = {}
+    for name, part in summary.items():
+        flat |= {f"{name}/{entry}": mean for entry, mean in part.means.items()}
+        flat[f"{name}/invalid"] = part.invalid / part.n
+        flat[f"{name}/truncated"] = part.truncated / part.n
+        flat[f"{name}/completion_tokens"] = part.completion_tokens / part.n
+    return flat
+
+
+def table(summary: Summary) -> str:
+    """The summary for a terminal: per task one table, per part one line for the model and one for each baseline.
+
+    Scores and shares are percentages; an entry that does not apply is "-". Reasons of invalid answers follow below.
+    """
+    blocks = []
+    for task in dict.fromkeys(part.task for part in summary.values()):
+        parts = [part for part in summary.values() if part.task == task]
+        entries = [e for e in TASKS[task].entries if any(part.counts[e] for part in parts)]
+        primary = parts[0].primary
+        entries.sort(key=lambda entry: entry != primary)
+        # names of two words take two lines, so that all of JigShape's columns fit 120 characters
+        words = [name.partition("_") for name in (task, "n", *entries, "invalid", "truncated", "tokens")]
+        header = [[upper if lower else "" for upper, _, lower in words], [lower or upper for upper, _, lower in words]]
+        rows = [line for line in header if any(line)] + _rows(parts, entries)
+        blocks.append("\n".join([_aligned(rows), *_reasons(parts)]))
+    return "\n\n".join(blocks)
+
+
+def _rows(parts: Sequence[PartSummary], entries: Sequence[str]) -> list[list[str]]:
+    rows = []
+    for part in parts:
+        shares = [_percent(part.invalid / part.n), _percent(part.truncated / part.n)]
+        scores = [_percent(part.means.get(entry)) for entry in entries]
+        rows.append([part.part, str(part.n), *scores, *shares, f"{part.completion_tokens / part.n:.0f}"])
+        for guesser, expected in part.baselines.items():
+            rows.append([f"  {guesser}", "", *(_percent(expected.get(entry)) for entry in entries), "", "", ""])
+    return rows
+
+
+def _reasons(parts: Sequence[PartSummary]) -> list[str]:
+    return [
+        f"{part.part} invalid: " + ", ".join(f"{reason} {count}" for reason, count in part.invalid_reasons.items())
+        for part in parts
+        if part.invalid
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns one space apart; the first is text, the others are numbers."""
+    first, *numbers = (max(map(len, column)) for column in zip(*rows, strict=True))
+    return "\n".join(
+        " ".join(
+            [row[0].ljust(first), *(cell.rjust(width) for cell, width in zip(row[1:], numbers, strict=True))]
+        ).rstrip()
+        for row in rows
+    )
+
+
+def check_require(summary: Summary, require: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """What the final summary misses of `eval.require` ({part: {entry: least mean}}), one line each; [] if nothing."""
+    missed = []
+    for name, entries in require.items():
+        part = summary.get(name)
+        for entry, least in entries.items():
+            where = f"eval.require.{name}.{entry}"
+            if part is None:
+                missed.append(
+                    f"{where}: got no evaluation of part {name}; evaluated: {', '.join(summary) or 'nothing'}"
+                )
+            elif entry not in part.means:
+                missed.append(f"{where}: got no score entry {entry}; part {name} has: {', '.join(part.means)}")
+            elif part.means[entry] < least:
+                missed.append(
+                    f"{where}: got {part.means[entry]:.4f} over {part.n} puzzles; required: at least {least:g}"
+                )
+    return missed

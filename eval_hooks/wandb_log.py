@@ -1,0 +1,135 @@
+"""Weights & Biases: a view of the records. Offline unless the recipe says otherwise; it never asks anything."""
+
+from __future__ import annotations
+
+import logging
+import netrc
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import wandb
+
+from eval_hooks.records import Record, printable
+from recipes.schema import Recipe
+
+logger = logging.getLogger(__name__)
+
+SHOWN_CHARACTERS = 500
+"""How much of a completion the table shows."""
+
+STEP = "train/global_step"
+"""The x axis that the trainer's own W&B callback uses."""
+
+_COLUMNS = ("part", "index", "key", "invalid", "finish_reason", "completion_tokens", "scores", "answer", "text")
+
+
+def check_wandb(recipe: Recipe) -> None:
+    """Refuse mode online without a key, before anything is loaded. Looks for the key and never keeps or shows it.
+
+    Raises:
+        ValueError: neither the environment nor a netrc file holds a key.
+    """
+    if recipe.wandb.mode == "online" and not _has_key():
+        raise ValueError(
+            "wandb.mode: got online, but neither WANDB_API_KEY nor a netrc file holds a key; allowed without one: "
+            "offline, disabled; export WANDB_API_KEY, or set wandb.mode=offline and run `wandb sync` later"
+        )
+
+
+def _has_key() -> bool:
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = urlsplit(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").netloc
+    given = os.environ.get("NETRC")
+    for path in [Path(given)] if given else [Path.home() / ".netrc", Path.home() / "_netrc"]:
+        try:
+            found = netrc.netrc(path).authenticators(host)
+        except (OSError, netrc.NetrcParseError):
+            continue  # as good as absent: the refusal says what to do
+        if found and found[2]:
+            return True
+    return False
+
+
+def start_wandb(recipe: Recipe, provenance: Mapping[str, object] | None = None) -> None:
+    """Start the run that the trainer and `log_evaluation` write to; nothing in mode disabled. Main process only.
+
+    The run's id is kept in <output_dir>/wandb_id.txt, so that a resumed run continues the same one. Files go to
+    <output_dir>/wandb/; the config is the resolved recipe and what `provenance` tells of versions and commit.
+
+    Raises:
+        ValueError: mode online without a key, or the server cannot be reached or refuses.
+    """
+    check_wandb(recipe)
+    if recipe.wandb.mode == "disabled":
+        return
+    folder = Path(recipe.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "wandb_id.txt"
+    if not kept.is_file():
+        kept.write_text(uuid.uuid4().hex[:12] + "\n", encoding="ascii")
+    try:
+        wandb.init(
+            mode=recipe.wandb.mode,
+            project=recipe.wandb.project,
+            entity=recipe.wandb.entity,
+            name=recipe.name,
+            id=kept.read_text(encoding="ascii").strip(),
+            resume="allow",
+            dir=folder,
+            config={"recipe": recipe.model_dump(mode="json"), "provenance": dict(provenance or {})},
+            settings=wandb.Settings(console="off", silent=True),
+        )
+    except wandb.errors.Error as error:
+        raise ValueError(
+            f"wandb.mode: got {recipe.wandb.mode}, but W&B refused to start: {error}; "
+            "set wandb.mode=offline and run `wandb sync` later"
+        ) from error
+    where = wandb.run.url if wandb.run is not None else None
+    logger.info("W&B: %s", where or f"offline, in {folder / 'wandb'}; `wandb sync` uploads it")
+
+
+def log_evaluation(
+    name: str,
+    step: int,
+    metrics: Mapping[str, float],
+    records: Sequence[Record],
+    pictures: Mapping[str, Sequence[Path]],
+) -> None:
+    """Log one evaluation to the current W&B run; does nothing where there is none.
+
+    Args:
+        name: eval or final; the first word of all names in W&B.
+        metrics: name -> value, see `eval_hooks.summary.metrics`.
+        records: rows of the table.
+        pictures: part -> picture files.
+    """
+    if wandb.run is None:
+        return
+    table = wandb.Table(columns=list(_COLUMNS), data=[_row(record) for record in records])
+    wandb.run.log(
+        {
+            STEP: step,
+            **{f"{name}/{metric}": value for metric, value in metrics.items()},
+            f"{name}/records": table,
+            **{
+                f"{name}/pictures/{part}": [wandb.Image(str(path), caption=path.stem) for path in paths]
+                for part, paths in pictures.items()
+                if paths
+            },
+        }
+    )
+
+
+def _row(record: Record) -> list[object]:
+    scores = ", ".join(f"{entry} {value:.3f}" for entry, value in record.scores.items())
+    shown = [record.invalid or "", record.finish_reason, record.completion_tokens, scores]
+    return [record.part, record.index, record.key, *shown, _shortened(str(record.answer)), _shortened(record.text)]
+
+
+def _shortened(text: str) -> str:
+    clean = printable(text[:SHOWN_CHARACTERS])
+    return clean if len(text) <= SHOWN_CHARACTERS else f"{clean}... ({len(text):,} characters)"

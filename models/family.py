@@ -1,0 +1,125 @@
+"""What differs between model families, as data and a few small functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from recipes.schema import Attention, ImageSize, Scratch
+
+TOWERS = {"language": "text_config", "vision": "vision_config"}
+"""The recipe's tower names, and the sub-configs that transformers knows them by."""
+
+LANGUAGE_LINEARS = r"model\.language_model\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
+"""Full module names of the language tower's linear layers; the same in both families."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One model family. `processor` below is the family's own transformers processor."""
+
+    name: str
+    model_class: type[Any]
+    processor_class: type[Any]
+    model_type: str
+    """`model_type` in the config of a checkpoint of this family."""
+    end_of_turn: str
+    """Special token that ends an assistant turn."""
+    stop_tokens: tuple[str, ...]
+    """Special tokens at which generation stops; end_of_turn is one of them."""
+    vision_tokens: tuple[str, ...]
+    """Special tokens that stand for or enclose images; a model must never write them."""
+    placeholder: str
+    """What the chat template writes for one image."""
+    one_token_image: str
+    """What the processor turns a placeholder into, had the image exactly one image token."""
+    allows_packing: bool
+    """Whether several examples may share one row (position ids keep them apart)."""
+    vision_positions: str
+    """Parameter name of the vision tower's position embedding."""
+    no_flash: Mapping[str, str]
+    """{tower: why} for towers that must not use Flash Attention."""
+    image_tokens: Callable[[Any, int, int], int]
+    """`image_tokens(processor, width, height)`: image tokens of a picture of that size in px, by arithmetic.
+    ValueError for a picture that the processor would refuse."""
+    limit_images: Callable[[Any, Any, ImageSize], None]
+    """`limit_images(processor, config, image)`: sets the processor's image limits from the recipe; ValueError if they
+    are incomplete or do not fit the model's config."""
+    scratch_processor: Callable[[Iterable[str], ImageSize], Any]
+    """`scratch_processor(corpus, image)`: processor whose tokenizer is trained on the texts of corpus."""
+    scratch_config: Callable[[Scratch, Any, ImageSize], Any]
+    """`scratch_config(sizes, processor, image)`: config of a small model for that processor."""
+    lora_targets: str = LANGUAGE_LINEARS
+    """Regular expression, matched against full module names, of the layers that LoRA adapts."""
+
+    def vision_token_ids(self, processor: Any) -> list[int]:
+        """Ids of `vision_tokens`, to be suppressed in every generation."""
+        return [token_id(processor, token) for token in self.vision_tokens]
+
+    def stop_token_ids(self, processor: Any) -> list[int]:
+        """Ids of `stop_tokens`, the end of turn first."""
+        return [token_id(processor, token) for token in (self.end_of_turn, *self.stop_tokens)]
+
+    def resolve_attention(self, attention: Attention, *, flash: bool) -> tuple[dict[str, str], list[str]]:
+        """What each tower will use.
+
+        `flash` says whether Flash Attention 2 can run here (package installed, CUDA present). Returns transformers'
+        `attn_implementation` by sub-config ("" is the whole model's own entry) and one log line per tower.
+        Raises ValueError for an explicit request that the family forbids or this machine cannot serve.
+        """
+        resolved: dict[str, str] = {}
+        lines = []
+        for tower, sub_config in TOWERS.items():
+            chosen, why = _resolve_tower(self, tower, getattr(attention, tower), flash)
+            resolved[sub_config] = chosen
+            lines.append(f"attention, {tower} tower: {chosen} ({why})")
+        return {"": resolved["text_config"], **resolved}, lines
+
+
+def _resolve_tower(family: Family, tower: str, asked: str, flash: bool) -> tuple[str, str]:
+    forbidden = family.no_flash.get(tower)
+    if asked == "auto":
+        if forbidden:
+            return "sdpa", f"auto; not flash_attention_2: {forbidden}"
+        if flash:
+            return "flash_attention_2", "auto; flash-attn is installed"
+        return "sdpa", "auto; flash_attention_2 needs the flash-attn package and a CUDA GPU"
+    if asked == "flash_attention_2" and forbidden:
+        raise ValueError(
+            f"got model.attention.{tower}=flash_attention_2; {family.name} allows auto, sdpa, eager there, because "
+            f"{forbidden}; set model.attention.{tower}=sdpa"
+        )
+    if asked == "flash_attention_2" and not flash:
+        raise ValueError(
+            f"got model.attention.{tower}=flash_attention_2, which needs the flash-attn package and a CUDA GPU, and "
+            f"this environment lacks one of them; allowed here: auto, sdpa, eager; install flash-attn or set "
+            f"model.attention.{tower}=auto"
+        )
+    return asked, "asked for by the recipe"
+
+
+def token_id(processor: Any, token: str) -> int:
+    """Id of a special token; ValueError if the tokenizer does not have it."""
+    found = processor.tokenizer.convert_tokens_to_ids(token)
+    if found is None or processor.tokenizer.convert_ids_to_tokens(found) != token:  # some give the unknown token's id
+        raise ValueError(
+            f"the tokenizer has no token {token}; use a checkpoint of the model's own family (model.family) with its "
+            "own tokenizer files"
+        )
+    return found
+
+
+def vocabulary_and_merges(trained: Tokenizer) -> tuple[dict[str, int], Any]:
+    """What a trained BPE has learnt, as transformers' tokenizer classes take it."""
+    learnt = json.loads(trained.to_str())["model"]
+    return learnt["vocab"], [tuple(merge) for merge in learnt["merges"]]
+
+
+def require_multiple(field: str, got: int, of: int) -> None:
+    """ValueError unless `got` is a multiple of `of`."""
+    if got % of:
+        raise ValueError(f"got {field}={got}; allowed are multiples of {of}; set it to {max(of, got // of * of)}")

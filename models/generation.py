@@ -1,0 +1,114 @@
+"""Greedy answers, in batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from peft import PeftModel
+from PIL import Image
+from transformers import GenerationConfig
+
+from models.load import Loaded
+from models.tokens import encode_prompt
+from tasks.contract import Message
+
+SEQUENCES = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
+"""Inputs with one entry per token, which are padded; all others have one row per image or patch and are joined."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One answer. `text` is all that was written before the end of turn."""
+
+    text: str
+    finish_reason: Literal["stop", "length"]
+    """stop: the model ended its turn; length: it was cut off at max_new_tokens."""
+    num_tokens: int
+    """Tokens written, the end of turn included."""
+    seconds: float
+    """An equal share of its batch's wall time."""
+
+
+def generate(
+    loaded: Loaded, prompts: list[tuple[list[Message], list[Image.Image]]], max_new_tokens: int
+) -> list[Completion]:
+    """The most likely token at each step for every (messages, images), in one batch; on the model's device.
+
+    Vision placeholder tokens are never written. Sampling settings that came with the model are not used. The model's
+    train or eval mode is restored afterwards. `loaded.model` is the plain model or a PeftModel, without a
+    distributed wrapper; autocast is the caller's.
+    """
+    if not prompts:
+        return []
+    started = time.perf_counter()
+    processor, family = loaded.processor, loaded.family
+    stop_ids = family.stop_token_ids(processor)
+    # Adapters live inside the base model, whose own generate knows the family's inputs.
+    model: Any = loaded.model.get_base_model() if isinstance(loaded.model, PeftModel) else loaded.model
+    encoded = [encode_prompt(loaded, messages, images) for messages, images in prompts]
+    batch = {
+        name: tensor.to(model.device) for name, tensor in left_padded(encoded, processor.tokenizer.pad_token_id).items()
+    }
+    config = GenerationConfig(
+        max_new_tokens=max_new_tokens,
+        do_sample=False,
+        use_cache=True,
+        eos_token_id=stop_ids,
+        pad_token_id=processor.tokenizer.pad_token_id,
+        suppress_tokens=family.vision_token_ids(processor),
+    )
+    with _evaluating(loaded.model), _generating_by(model, config), torch.no_grad():
+        sequences = model.generate(**batch)
+    written = sequences[:, batch["input_ids"].shape[1] :].tolist()  # (prompts, new tokens)
+    seconds = (time.perf_counter() - started) / len(prompts)
+    return [_completion(processor, row, set(stop_ids), seconds) for row in written]
+
+
+def left_padded(encoded: list[dict[str, torch.Tensor]], pad_id: int) -> dict[str, torch.Tensor]:
+    """One batch from `encode_prompt`'s batches of one: (prompts, longest) per-token inputs, padded on the left."""
+    longest = max(one["input_ids"].shape[1] for one in encoded)
+    batch = {}
+    for name in dict.fromkeys(name for one in encoded for name in one):
+        tensors = [one[name] for one in encoded if name in one]
+        if name in SEQUENCES:
+            fill = pad_id if name == "input_ids" else 0
+            tensors = [
+                torch.nn.functional.pad(tensor, (longest - tensor.shape[1], 0), value=fill) for tensor in tensors
+            ]
+        batch[name] = torch.cat(tensors)
+    return batch
+
+
+def _completion(processor: Any, ids: list[int], stop_ids: set[int], seconds: float) -> Completion:
+    end = next((index for index, token in enumerate(ids) if token in stop_ids), None)
+    text = processor.tokenizer.decode(ids[:end], skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    if end is None:
+        return Completion(text, "length", len(ids), seconds)
+    return Completion(text, "stop", end + 1, seconds)
+
+
+@contextmanager
+def _evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """Eval mode, which also turns gradient checkpointing off; then every module's own mode again."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+@contextmanager
+def _generating_by(model: Any, config: GenerationConfig) -> Iterator[None]:
+    """The model's own generation settings replaced: whatever a passed config leaves open is filled in from them."""
+    own, model.generation_config = model.generation_config, config
+    try:
+        yield
+    finally:
+        model.generation_config = own

@@ -1,0 +1,228 @@
+"""Models from the hub, from a folder, from scratch, and back from a checkpoint. Nothing is matched by halves."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors import safe_open
+from safetensors.torch import load_file
+from transformers.core_model_loading import revert_weight_conversion
+from transformers.utils import is_flash_attn_2_available
+
+from models import FAMILIES, Family
+from models.scratch import build_scratch
+from recipes.schema import Model
+
+logger = logging.getLogger(__name__)
+
+ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+WEIGHTS = "model.safetensors"
+WEIGHTS_INDEX = "model.safetensors.index.json"
+
+
+class CheckpointError(ValueError):
+    """Weights or files that are missing, or do not belong to the model they are loaded into."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model and what is needed to talk to it. `max_tokens` is the recipe's longest sequence."""
+
+    model: Any
+    processor: Any
+    family: Family
+    max_tokens: int
+
+
+def load_model(model: Model, *, seed: int, dtype: torch.dtype, log: Callable[[str], None] = logger.info) -> Loaded:
+    """The model of a recipe, on the CPU, its parameters in dtype.
+
+    `seed` decides the weights of a scratch model. `log` gets one line per tower about its attention. Raises ValueError
+    if attention or image limits do not fit, CheckpointError if weights cannot be had or do not match.
+    """
+    family = FAMILIES[model.family]
+    attention, lines = family.resolve_attention(model.attention, flash=is_flash_attn_2_available())
+    if model.scratch is not None:
+        built, processor = build_scratch(model, seed)
+        built.set_attn_implementation(attention)
+        for parameter in built.parameters():  # not .to(dtype): it would round the rotary frequencies, too
+            parameter.data = parameter.data.to(dtype)
+    elif model.pretrained is not None:
+        built = _pretrained(family, model.pretrained, model.revision, attention, dtype)
+        processor = _processor(family, model.pretrained, model.revision)
+        family.limit_images(processor, built.config, model.image)
+    else:
+        raise ValueError(f"got model {model.name} with neither pretrained nor scratch; give exactly one of them")
+    for line in lines:
+        log(line)
+    return Loaded(built, processor, family, model.max_tokens)
+
+
+def load_checkpoint(
+    folder: str | Path,
+    model: Model,
+    *,
+    seed: int,
+    dtype: torch.dtype,
+    log: Callable[[str], None] = logger.info,
+) -> Loaded:
+    """A checkpoint folder, ready to answer: full weights, or a LoRA adapter on the base that `model` names.
+
+    `model` and `seed` are those of the run that wrote it: a scratch base is built again from them. Raises
+    CheckpointError if a file is missing or any weight is missing, left over or of another shape.
+    """
+    folder = Path(folder)
+    if (folder / ADAPTER_CONFIG).is_file():
+        base = load_model(model, seed=seed, dtype=dtype, log=log)
+        _check_vocabulary(folder, base)
+        adapted = get_peft_model(base.model, LoraConfig.from_pretrained(str(folder)))
+        _load_adapter(adapted, folder)
+        return Loaded(adapted.eval(), base.processor, base.family, base.max_tokens)
+    family = FAMILIES[model.family]
+    _weight_files(folder)
+    attention, lines = family.resolve_attention(model.attention, flash=is_flash_attn_2_available())
+    built = _pretrained(family, str(folder), None, attention, dtype)
+    processor = _processor(family, str(folder), None)
+    family.limit_images(processor, built.config, model.image)
+    for line in lines:
+        log(line)
+    return Loaded(built.eval(), processor, family, model.max_tokens)
+
+
+@torch.no_grad()
+def load_weights_into(model: Any, folder: str | Path) -> None:
+    """Copies the weights of a checkpoint folder into a model in place: full weights, or into a PeftModel its adapter.
+
+    Files in the hub's key style (which Gemma3's save_pretrained writes) and in the model's own are both read. Raises
+    CheckpointError, with the model untouched, if any weight is missing, left over or of another shape.
+    """
+    folder = Path(folder)
+    if (folder / ADAPTER_CONFIG).is_file():
+        _load_adapter(model, folder)
+        return
+    files = _weight_files(folder)
+    shapes = {}
+    for file in files:
+        with safe_open(file, framework="pt") as stored:
+            shapes.update({name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()})  # noqa: SIM118
+    own = model.state_dict()
+    # The reverted dict holds the same tensors under the names that save_pretrained gives them.
+    targets = own if shapes.keys() <= own.keys() else revert_weight_conversion(model, own)
+    stored_in = {targets[name].data_ptr() for name in shapes if name in targets}
+    _require_match(
+        folder,
+        missing=[name for name, tensor in targets.items() if name not in shapes and tensor.data_ptr() not in stored_in],
+        unexpected=[name for name in shapes if name not in targets],
+        mismatched=[name for name, shape in shapes.items() if name in targets and targets[name].shape != shape],
+    )
+    for file in files:
+        with safe_open(file, framework="pt") as stored:
+            for name in stored.keys():  # noqa: SIM118
+                targets[name].copy_(stored.get_tensor(name))
+
+
+def _pretrained(family: Family, name: str, revision: str | None, attention: dict[str, str], dtype: torch.dtype) -> Any:
+    try:
+        config = family.model_class.config_class.from_pretrained(name, revision=revision)
+        if config.model_type != family.model_type:
+            raise CheckpointError(
+                f"got a {config.model_type} model in {name}; model.family={family.name} needs {family.model_type}; "
+                "set model= to the model file of that family"
+            )
+        built, info = family.model_class.from_pretrained(
+            name,
+            revision=revision,
+            dtype=dtype,
+            attn_implementation=attention,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,  # so that they are reported with the rest below, not loaded
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except OSError as error:
+        raise _unavailable(name, error) from error
+    _require_match(name, info["missing_keys"], info["unexpected_keys"], [key for key, *_ in info["mismatched_keys"]])
+    return built
+
+
+def _processor(family: Family, name: str, revision: str | None) -> Any:
+    try:
+        return family.processor_class.from_pretrained(name, revision=revision, trust_remote_code=False)
+    except OSError as error:
+        raise _unavailable(name, error) from error
+
+
+def _unavailable(name: str, error: OSError) -> CheckpointError:
+    first_line = str(error).strip().partition("\n")[0]
+    return CheckpointError(
+        f"got model {name!r}, which could not be read ({first_line}); allowed are a folder that holds config.json, "
+        "*.safetensors and the processor's files, or a hub name; for a hub name run `hf auth login` if its licence "
+        f"asks for it and `hf download {name}` on a machine with network, and unset HF_HUB_OFFLINE if it is not "
+        "downloaded yet; for a folder set model.pretrained=/path/to/it"
+    )
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if (folder / WEIGHTS_INDEX).is_file():
+        names = sorted(set(json.loads((folder / WEIGHTS_INDEX).read_text())["weight_map"].values()))
+        absent = [name for name in names if not (folder / name).is_file()]
+        if absent:
+            raise CheckpointError(f"got {folder} without {', '.join(absent)}; use a complete checkpoint")
+        return [folder / name for name in names]
+    raise CheckpointError(
+        f"got {folder}, which holds neither {WEIGHTS}, {WEIGHTS_INDEX} nor {ADAPTER_CONFIG}; "
+        "give the folder of one checkpoint, such as runs/NAME/checkpoint-100"
+    )
+
+
+def _load_adapter(model: Any, folder: Path) -> None:
+    if not (folder / ADAPTER_WEIGHTS).is_file():
+        raise CheckpointError(f"got {folder} without {ADAPTER_WEIGHTS}; use a complete checkpoint")
+    stored = load_file(folder / ADAPTER_WEIGHTS)
+    own = get_peft_model_state_dict(model)
+    _require_match(
+        folder,
+        missing=own.keys() - stored.keys(),
+        unexpected=stored.keys() - own.keys(),
+        mismatched=[name for name in own.keys() & stored.keys() if own[name].shape != stored[name].shape],
+    )
+    set_peft_model_state_dict(model, stored)
+
+
+def _check_vocabulary(folder: Path, base: Loaded) -> None:
+    """An adapter fits its own base only; for one from scratch the tokenizer tells whether it is the same."""
+    if not (folder / "tokenizer.json").is_file():
+        return
+    saved = _processor(base.family, str(folder), None).tokenizer.get_vocab()
+    if saved != base.processor.tokenizer.get_vocab():
+        raise CheckpointError(
+            f"got {folder}, an adapter trained with another vocabulary than the base model has now (prompts have "
+            "changed since, or model= names another base); use the code and the recipe that it was trained with"
+        )
+
+
+def _require_match(
+    source: str | Path, missing: Iterable[str], unexpected: Iterable[str], mismatched: Iterable[str]
+) -> None:
+    kinds = {"missing": missing, "unexpected": unexpected, "of another shape": mismatched}
+    problems = [_counted(kind, sorted(names)) for kind, names in kinds.items() if names]
+    if problems:
+        raise CheckpointError(
+            f"got weights in {source} that do not match the model: {'; '.join(problems)}; every weight must match; "
+            "use a complete checkpoint of this model and family"
+        )
+
+
+def _counted(kind: str, names: list[str]) -> str:
+    more = ", ..." if len(names) > 3 else ""
+    return f"{len(names)} {kind} ({', '.join(names[:3])}{more})"

@@ -1,0 +1,185 @@
+"""Qwen3-VL: an image costs tokens by its size, and positions have three axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+from transformers import (
+    Qwen2Tokenizer,
+    Qwen2VLImageProcessor,
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
+    Qwen3VLProcessor,
+    Qwen3VLVideoProcessor,
+)
+from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
+from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
+
+from models.family import Family, require_multiple, token_id, vocabulary_and_merges
+from recipes.schema import ImageSize, Scratch
+
+PATCH_PX = 16
+MERGE = 2
+HEAD_DIM = 16
+SCRATCH_VOCABULARY = 1024
+
+VISION_TOKENS = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>")
+SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", *VISION_TOKENS)
+
+CHAT_TEMPLATE = """\
+{%- for message in messages -%}
+{{ '<|im_start|>' + message.role + '\\n' }}
+{%- if message.content is string -%}
+{{ message.content }}
+{%- else -%}
+{%- for part in message.content -%}
+{%- if part.type == 'image' -%}
+{{ '<|vision_start|><|image_pad|><|vision_end|>' }}
+{%- else -%}
+{{ part.text }}
+{%- endif -%}
+{%- endfor -%}
+{%- endif -%}
+{{ '<|im_end|>\\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{ '<|im_start|>assistant\\n' }}
+{%- endif -%}"""
+
+
+def image_tokens(processor: Any, width: int, height: int) -> int:
+    """Image tokens of a width x height px picture: its size after the processor's own scaling, in merged patches."""
+    images = processor.image_processor
+    factor = images.patch_size * images.merge_size
+    longer, shorter = max(width, height), min(width, height)
+    if longer > 200 * shorter:
+        raise ValueError(
+            f"got an image of {width}x{height} px; Qwen3-VL allows sides up to 1:200; pad it or cut it into pieces"
+        )
+    scaled_height, scaled_width = smart_resize(
+        height,
+        width,
+        factor=factor,
+        min_pixels=images.size["shortest_edge"],
+        max_pixels=images.size["longest_edge"],
+    )
+    return (scaled_height // factor) * (scaled_width // factor)
+
+
+def limit_images(processor: Any, config: Any, image: ImageSize) -> None:
+    """Sets the smallest and largest area in px. Raises ValueError for missing limits or foreign patch sizes."""
+    processor.image_processor.size = _size(image)
+    images, vision = processor.image_processor, config.vision_config
+    got = (images.patch_size, images.merge_size, images.temporal_patch_size)
+    needed = (vision.patch_size, vision.spatial_merge_size, vision.temporal_patch_size)
+    if got != needed:
+        raise ValueError(
+            f"got an image processor with (patch, merge, temporal patch) {got}; the model needs {needed}; the model "
+            "folder lacks its preprocessor_config.json, so class defaults were used: fetch that file too"
+        )
+
+
+def _size(image: ImageSize) -> dict[str, int]:
+    """The area limits under the processor's own names, which speak of edges."""
+    if image.min_px is None or image.max_px is None or image.side_px is not None or image.min_px > image.max_px:
+        raise ValueError(
+            f"got model.image min_px={image.min_px}, max_px={image.max_px}, side_px={image.side_px}; qwen3_vl needs "
+            "min_px <= max_px (areas in px) and no side_px; set model.image.min_px and model.image.max_px"
+        )
+    return {"shortest_edge": image.min_px, "longest_edge": image.max_px}
+
+
+def scratch_processor(corpus: Iterable[str], image: ImageSize) -> Qwen3VLProcessor:
+    """Processor with a byte-level BPE trained on corpus; every digit is its own token, as in the real one."""
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=SCRATCH_VOCABULARY, initial_alphabet=alphabet, show_progress=False)
+    trained.train_from_iterator(corpus, trainer)
+    vocabulary, merges = vocabulary_and_merges(trained)
+    tokenizer = Qwen2Tokenizer(
+        vocab=vocabulary,
+        merges=merges,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        unk_token=None,  # type: ignore[arg-type]
+        model_max_length=262144,
+    )
+    tokenizer.add_tokens(list(SPECIAL_TOKENS), special_tokens=True)
+    images = Qwen2VLImageProcessor(
+        patch_size=PATCH_PX,
+        temporal_patch_size=2,
+        merge_size=MERGE,
+        image_mean=[0.5] * 3,
+        image_std=[0.5] * 3,
+        size=_size(image),
+    )
+    videos = Qwen3VLVideoProcessor(patch_size=PATCH_PX, temporal_patch_size=2, merge_size=MERGE)
+    return Qwen3VLProcessor(images, tokenizer, videos, chat_template=CHAT_TEMPLATE)
+
+
+def scratch_config(sizes: Scratch, processor: Qwen3VLProcessor, image: ImageSize) -> Qwen3VLConfig:
+    """Config of a small Qwen3-VL; head width 16 in both towers, two query heads per key head."""
+    require_multiple("model.scratch.text_hidden", sizes.text_hidden, 2 * HEAD_DIM)
+    require_multiple("model.scratch.vision_hidden", sizes.vision_hidden, HEAD_DIM)
+    tokenizer, heads = processor.tokenizer, sizes.text_hidden // HEAD_DIM
+    rope = {"rope_type": "default", "rope_theta": 5e6, "mrope_section": [4, 2, 2], "mrope_interleaved": True}
+    return Qwen3VLConfig(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": sizes.text_hidden,
+            "intermediate_size": 2 * sizes.text_hidden,
+            "num_hidden_layers": sizes.text_layers,
+            "num_attention_heads": heads,
+            "initializer_range": sizes.text_init_std or 0.02,
+            "num_key_value_heads": heads // 2,
+            "head_dim": HEAD_DIM,
+            "max_position_embeddings": 32768,
+            "rope_parameters": rope,
+            "pad_token_id": tokenizer.pad_token_id,
+            "eos_token_id": tokenizer.eos_token_id,
+        },
+        vision_config={
+            "depth": sizes.vision_layers,
+            "hidden_size": sizes.vision_hidden,
+            "num_heads": sizes.vision_hidden // HEAD_DIM,
+            "intermediate_size": 2 * sizes.vision_hidden,
+            "patch_size": PATCH_PX,
+            "spatial_merge_size": MERGE,
+            "out_hidden_size": sizes.text_hidden,
+            "num_position_embeddings": 2304,
+            "deepstack_visual_indexes": sorted({0, sizes.vision_layers - 1})[: sizes.text_layers],
+        },
+        image_token_id=token_id(processor, "<|image_pad|>"),
+        video_token_id=token_id(processor, "<|video_pad|>"),
+        vision_start_token_id=token_id(processor, "<|vision_start|>"),
+        vision_end_token_id=token_id(processor, "<|vision_end|>"),
+        tie_word_embeddings=False,
+    )
+
+
+QWEN3_VL = Family(
+    name="qwen3_vl",
+    model_class=Qwen3VLForConditionalGeneration,
+    processor_class=Qwen3VLProcessor,
+    model_type="qwen3_vl",
+    end_of_turn="<|im_end|>",
+    stop_tokens=("<|endoftext|>",),
+    vision_tokens=VISION_TOKENS,
+    placeholder="<|image_pad|>",
+    one_token_image="<|image_pad|>",
+    allows_packing=True,
+    vision_positions="model.visual.pos_embed.weight",
+    no_flash={},
+    image_tokens=image_tokens,
+    limit_images=limit_images,
+    scratch_processor=scratch_processor,
+    scratch_config=scratch_config,
+)

@@ -1,0 +1,63 @@
+"""Starts the real scripts as a user would."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def command(script: str, *arguments: str, config: str | None = None) -> list[str]:
+    """`accelerate launch` of a script, with a launch config from launch/accelerate/ or none."""
+    launcher = [sys.executable, "-m", "accelerate.commands.launch"]
+    launcher += ["--config_file", str(ROOT / "launch/accelerate" / config)] if config else ["--num_processes", "1"]
+    return [*launcher, str(ROOT / script), *arguments]
+
+
+def surroundings() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`launch(script, *arguments, config=None, status=0)`: run to the end in tmp_path and check the exit status."""
+
+    def run(
+        script: str, *arguments: str, config: str | None = None, status: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            command(script, *arguments, config=config),
+            cwd=tmp_path, env=surroundings(), capture_output=True, text=True, timeout=400, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}"
+        return done
+
+    return run
+
+
+@pytest.fixture
+def launch_and_kill(tmp_path: Path) -> Callable[..., None]:
+    """`launch_and_kill(script, *arguments, at=text)`: SIGKILL the whole process group when a line starts with `at`."""
+
+    def run(script: str, *arguments: str, at: str) -> None:
+        with subprocess.Popen(
+            command(script, *arguments),
+            cwd=tmp_path, env=surroundings(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdin=subprocess.DEVNULL, start_new_session=True,
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            seen = []
+            for line in process.stdout:
+                seen.append(line)
+                if line.startswith(at):
+                    os.killpg(process.pid, signal.SIGKILL)
+                    break
+            else:
+                pytest.fail(f"the run ended before a line began with {at!r}:\n{''.join(seen)[-6000:]}")
+
+    return run

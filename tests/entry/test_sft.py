@@ -1,0 +1,121 @@
+"""train/sft.py, started for real."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+MODELS = ("tiny_qwen3_vl", "tiny_gemma3")
+SMALL = [
+    *(
+        f"data.parts.{n}x{n}.{field}"
+        for n in (4, 8, 12, 16)
+        for field in ("spec.piece_px=8", "spec.tab_ratio=0.3", "count=8")
+    ),
+    "data.photos.use=reuse", "train.effective_batch=4", "train.workers=0", "wandb.mode=disabled",
+    "eval.count=0", "eval.final_count=0",
+]  # fmt: skip
+"""Overrides that make recipe=mixed_grid a matter of seconds: all four grids, small pieces, small batches."""
+
+
+def losses(checkpoint: Path) -> list[float]:
+    """The logged loss of every step up to a checkpoint."""
+    history = json.loads((checkpoint / "trainer_state.json").read_text())["log_history"]
+    return [entry["loss"] for entry in history if "loss" in entry]
+
+
+def weights(checkpoint: Path) -> dict[str, object]:
+    """All tensors of a checkpoint's model or adapter."""
+    return {name: t for file in sorted(checkpoint.glob("*.safetensors")) for name, t in load_file(file).items()}
+
+
+@pytest.mark.parametrize("method", ["full", "lora"])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_mixed_grid_trains_all_four_grids(model, method, launch, tmp_path):
+    done = launch(
+        "train/sft.py", "recipe=mixed_grid", f"model={model}", f"train.method={method}", *SMALL,
+        "data.parts.4x4.count=1", "data.parts.8x8.count=1", "data.parts.12x12.count=1", "data.parts.16x16.count=1",
+        "trainer.max_steps=2", "eval.final_count=1", "output_dir=run",
+    )  # fmt: skip
+    run = tmp_path / "run"
+    assert "effective batch 4 = micro-batch 1 x accumulation 4 x processes 1; 2 steps" in done.stderr
+    assert len(losses(run / "checkpoint-2")) == 2
+    for grid in ("4x4", "8x8", "12x12", "16x16"):
+        assert f"part {grid}: " in done.stderr
+        assert grid in done.stdout + done.stderr
+    assert (run / "recipe.yaml").is_file()
+    assert json.loads((run / "environment.json").read_text())["packages"]["trl"]
+    assert not (run / ".partial" / "checkpoint-2").exists()
+    saved = {path.name for path in (run / "checkpoint-2").iterdir()}
+    assert ("adapter_model.safetensors" if method == "lora" else "model.safetensors") in saved
+
+
+def test_two_processes_start_and_give_the_same_first_loss_as_one(launch, tmp_path):
+    common = ["recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "train.precision=fp32", "trainer.max_steps=2"]
+    one = launch("train/sft.py", *common, "output_dir=one")
+    two = launch("train/sft.py", *common, "output_dir=two", config="cpu2.yaml")
+    assert "accumulation 4 x processes 1" in one.stderr
+    assert "accumulation 2 x processes 2" in two.stderr
+    single, double = losses(tmp_path / "one/checkpoint-2"), losses(tmp_path / "two/checkpoint-2")
+    assert double == pytest.approx(single, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [
+        ("tiny_qwen3_vl", "full"),
+        pytest.param("tiny_qwen3_vl", "lora", marks=pytest.mark.slow),
+        pytest.param("tiny_gemma3", "full", marks=pytest.mark.slow),
+        pytest.param("tiny_gemma3", "lora", marks=pytest.mark.slow),
+    ],
+)
+def test_a_killed_run_continues_bit_for_bit(model, method, launch, launch_and_kill, tmp_path):
+    """Three epochs of 2 steps; killed in the second; the checkpoint lies in the middle of an epoch."""
+    common = [
+        "recipe=mixed_grid", f"model={model}", f"train.method={method}", *SMALL,
+        "data.parts.12x12=null", "data.parts.16x16=null", "data.parts.4x4.count=6", "data.parts.8x8.count=6",
+        "trainer.num_train_epochs=2", "train.checkpoint_every=2", "trainer.learning_rate=1e-3",
+    ]  # fmt: skip
+    launch("train/sft.py", *common, "output_dir=whole")
+    launch_and_kill("train/sft.py", *common, "output_dir=killed", at="step 5/6")
+    assert not (tmp_path / "killed/checkpoint-6").exists()
+    launch("train/sft.py", *common, "output_dir=killed", "resume=true")
+    whole, resumed = tmp_path / "whole/checkpoint-6", tmp_path / "killed/checkpoint-6"
+    assert losses(whole) == losses(resumed)
+    expected, got = weights(whole), weights(resumed)
+    assert expected.keys() == got.keys()
+    assert all(torch.equal(tensor, got[name]) for name, tensor in expected.items())
+
+
+def test_a_run_folder_is_never_overwritten(launch, tmp_path):
+    (tmp_path / "run/checkpoint-7").mkdir(parents=True)
+    done = launch("train/sft.py", "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "output_dir=run", status=2)
+    assert "holds a run up to checkpoint-7" in done.stderr
+    assert "resume=true" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_dry_run_does_everything_but_train(launch, tmp_path):
+    done = launch("train/sft.py", "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "dry_run=true", "output_dir=run")
+    assert "dry run" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_example_that_does_not_fit_is_refused_with_key_and_length(launch, tmp_path):
+    done = launch(
+        "train/sft.py", "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "model.max_tokens=400", "output_dir=run",
+        status=2,
+    )  # fmt: skip
+    assert "model.max_tokens: got 400" in done.stderr
+    assert "of part 16x16 (jigshape-" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_few_distinct_photos_are_refused(launch):
+    done = launch("train/sft.py", "recipe=mixed_grid", "model=tiny_qwen3_vl", status=2)
+    assert "3000" in done.stderr
+    assert "data.photos.folder" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,123 @@
+"""A tiny model of the real classes and the smallest puzzles of two tasks."""
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from wandb.proto import wandb_internal_pb2 as pb
+
+from data_mix.mixture import Mixture, Posed, evaluation_mixture
+from data_mix.photos import PhotoSet, find_photos
+from models.generation import Completion
+from models.load import Loaded, load_model
+from recipes.loader import load_recipe
+from recipes.schema import Recipe
+
+OVERRIDES = [
+    "recipe=quickstart", "eval.require=null", "data.parts.2x2.count=4",
+    "train.effective_batch=2", "train.micro_batch=2",
+    "data.parts.missing={task: probes, count: 4, spec: {kind: grid_missing}}", "trainer.max_steps=2",
+    "trainer.warmup_steps=0", "eval.batch=2", "eval.count=2", "eval.final_count=3", "eval.pictures=1",
+]  # fmt: skip
+"""The quickstart with a few puzzles of two tasks, one cut from photos and one drawn."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """So that this process adds floats in the same order as the subprocesses do."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("eval_hooks")
+
+
+@pytest.fixture
+def recipe_of(tmp_path: Path, shared_folder: Path) -> Callable[..., Recipe]:
+    """`recipe_of(*overrides)`: the tiny recipe, its run folder in tmp_path."""
+
+    def build(*overrides: str) -> Recipe:
+        index = f"data.photos.index={shared_folder / 'photos.json'}"
+        return load_recipe([*OVERRIDES, index, f"output_dir={tmp_path / 'run'}", *overrides])
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def photos(shared_folder: Path) -> PhotoSet:
+    recipe = load_recipe([*OVERRIDES, f"data.photos.index={shared_folder / 'photos.json'}"])
+    return find_photos(recipe.data.photos)
+
+
+@pytest.fixture(scope="session")
+def loaded() -> Loaded:
+    return load_model(load_recipe(OVERRIDES).model, seed=0, dtype=torch.float32)
+
+
+@pytest.fixture
+def mixture_of(recipe_of: Callable[..., Recipe], photos: PhotoSet) -> Callable[..., Mixture]:
+    """`mixture_of(count, *overrides)`: the first `count` evaluation puzzles of each part."""
+    return lambda count, *overrides: evaluation_mixture(recipe_of(*overrides), photos, count)
+
+
+@pytest.fixture
+def posed(mixture_of: Callable[..., Mixture]) -> Posed:
+    """The first 2x2 puzzle."""
+    return mixture_of(1)[0]
+
+
+@pytest.fixture(scope="session")
+def completion_of() -> Callable[..., Completion]:
+    """`completion_of(text, finish_reason="stop")`: a completion with made-up costs."""
+    return lambda text, finish_reason="stop": Completion(
+        text=text, finish_reason=finish_reason, num_tokens=len(text), seconds=0.25
+    )
+
+
+_BLOCK = 32 * 1024
+_FULL, _LAST = 1, 4
+
+
+def _messages(path: Path) -> Iterator[bytes]:
+    data, position, whole = path.read_bytes(), 7, b""  # 7 bytes of file header
+    while position + 7 <= len(data):
+        left = _BLOCK - position % _BLOCK
+        if left < 7:
+            position += left
+            continue
+        _, length, kind = struct.unpack("<IHB", data[position : position + 7])
+        if kind == 0:
+            return
+        whole += data[position + 7 : position + 7 + length]
+        position += 7 + length
+        if kind in (_FULL, _LAST):
+            yield whole
+            whole = b""
+
+
+def _read_offline_runs(folder: Path) -> tuple[set[str], dict[str, Any], list[dict[str, Any]]]:
+    """All offline runs below `folder`, oldest first: (run ids, config, history rows)."""
+    ids, config, history = set(), {}, []
+    for path in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
+        for message in _messages(path):
+            record = pb.Record()
+            record.ParseFromString(message)
+            kind = record.WhichOneof("record_type")
+            if kind == "run":
+                ids.add(record.run.run_id)
+                config |= {u.key or "/".join(u.nested_key): json.loads(u.value_json) for u in record.run.config.update}
+            elif kind == "history":
+                items = record.history.item
+                history.append({"/".join(i.nested_key) or i.key: json.loads(i.value_json) for i in items})
+    return ids, config, history
+
+
+@pytest.fixture(scope="session")
+def read_offline_runs() -> Callable[[Path], tuple[set[str], dict[str, Any], list[dict[str, Any]]]]:
+    """`read_offline_runs(folder)`: all offline W&B runs below a run folder as (ids, config, history rows)."""
+    return _read_offline_runs

@@ -1,0 +1,145 @@
+"""The callback in a real Trainer: records, table, best checkpoint, log history, and training undisturbed."""
+
+import json
+
+import pytest
+import torch
+from transformers import Trainer, TrainingArguments
+
+from eval_hooks.callback import EvalCallback
+from eval_hooks.records import read_records, score_completion
+from eval_hooks.run_files import keep_best, read_best
+from eval_hooks.summary import summarize
+from models.load import load_model
+from models.tokens import answer_ids, encode_prompt
+
+
+class PlainTrainer(Trainer):
+    """The library's own, one puzzle over and over, with a dropout that draws from the global random state."""
+
+    restarts = 0
+
+    def restart_clock(self):
+        self.restarts += 1
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        loss = model(**inputs).loss
+        return loss * (1 + torch.rand(1)[0])
+
+
+@pytest.fixture
+def train(mixture_of, recipe_of, tmp_path):
+    """`train(*overrides, steps, callback=True, resume=None)`: (trainer, callback) after training."""
+
+    def run(*overrides, steps=4, callback=True, resume=None):
+        recipe = recipe_of(*overrides)
+        loaded = load_model(recipe.model, seed=0, dtype=torch.float32)
+        posed = mixture_of(1)[0]
+        batch = encode_prompt(loaded, posed.puzzle.messages, posed.images())
+        answer = torch.tensor([answer_ids(loaded, posed.task.gold(posed.puzzle.target))])
+        extra = {"input_ids": answer, "attention_mask": torch.ones_like(answer), "mm_token_type_ids": 0 * answer}
+        example = {k: torch.cat([v, extra[k]], dim=1) if k in extra else v for k, v in batch.items()}
+        example["labels"] = example["input_ids"].clone()
+        arguments = TrainingArguments(
+            output_dir=recipe.output_dir, max_steps=steps, save_steps=2, logging_steps=1, learning_rate=1e-3,
+            per_device_train_batch_size=1, report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="steps", seed=0,
+            dataloader_pin_memory=False, remove_unused_columns=False,
+        )  # fmt: skip
+        trainer = PlainTrainer(loaded.model, arguments, train_dataset=[example] * 4, data_collator=lambda rows: rows[0])
+        evaluation = None
+        if callback:
+            final = mixture_of(recipe.eval.final_count) if recipe.eval.final_count else []
+            first = mixture_of(recipe.eval.count) if recipe.eval.count else []
+            evaluation = EvalCallback(trainer, recipe, loaded, first, final)
+            trainer.add_callback(evaluation)
+        trainer.train(resume_from_checkpoint=resume)
+        return trainer, evaluation
+
+    return run
+
+
+def entries(trainer, name):
+    return [entry for entry in trainer.state.log_history if any(key.startswith(f"{name}/") for key in entry)]
+
+
+def test_checkpoints_and_the_end_are_evaluated_and_written(train, tmp_path, capsys):
+    trainer, evaluation = train()
+    run = tmp_path / "run"
+    assert sorted(p.name for p in (run / "records").iterdir()) == [
+        "final.jsonl", "step-000002.jsonl", "step-000004.jsonl",
+    ]  # fmt: skip
+    for name, step, count in (("step-000002", 2, 2), ("step-000004", 4, 2), ("final", 4, 3)):
+        records = read_records(run / "records" / f"{name}.jsonl").records
+        assert [(r.part, r.index) for r in records] == [(p, i) for p in ("2x2", "missing") for i in range(count)]
+        assert {r.step for r in records} == {step}
+    assert [entry["step"] for entry in entries(trainer, "eval")] == [2, 4]
+    (final,) = entries(trainer, "final")
+    assert final["final/2x2/pa"] == evaluation.final_summary["2x2"].means["pa"]
+    assert {"eval/2x2/pa", "eval/2x2/invalid", "eval/2x2/truncated"} <= entries(trainer, "eval")[0].keys()
+    assert evaluation.final_summary["2x2"].n == 3
+    assert json.loads((run / "best.json").read_text())["step"] in (2, 4)
+    assert (run / "pictures/step-000002/2x2-0000.png").is_file()
+    assert (run / "pictures/final/2x2-0000.png").is_file()
+    assert trainer.restarts == 2  # one evaluation at step 2, and one at step 4 that serves as checkpoint's and final
+    printed = capsys.readouterr().out
+    assert "evaluation at step 2 (eval split" in printed
+    assert "flats only" in printed
+
+
+def test_losses_and_weights_are_those_of_a_run_without_evaluation(train, tmp_path):
+    with_evaluation, _ = train()
+    without, _ = train(f"output_dir={tmp_path / 'other'}", callback=False)
+    losses = [[e["loss"] for e in t.state.log_history if "loss" in e] for t in (with_evaluation, without)]
+    assert losses[0] == losses[1]
+    for one, other in zip(with_evaluation.model.parameters(), without.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_resumed_run_overwrites_its_records_and_keeps_one_history(train, tmp_path):
+    first, _ = train()
+    records = tmp_path / "run/records"
+    before = {path.name: path.read_text().count("\n") for path in records.iterdir()}
+    (records / "step-000002.jsonl").unlink()  # as if stopped after saving, before the evaluation
+    (records / "step-000004.jsonl").unlink()
+    (records / "final.jsonl").unlink()
+    (tmp_path / "run/best.json").write_text('{"step": 99, "score": 1.0}')
+    resumed, _ = train(resume=str(tmp_path / "run/checkpoint-2"))
+    assert {path.name: path.read_text().count("\n") for path in records.iterdir()} == before
+    for name in ("eval", "final"):
+        assert entries(resumed, name) == entries(first, name)
+    assert read_best(tmp_path / "run").step in (2, 4)
+
+
+def test_a_resumed_run_takes_earlier_evaluations_from_their_records(train, tmp_path):
+    first, _ = train()
+    resumed, _ = train(resume=str(tmp_path / "run/checkpoint-2"))
+    assert entries(resumed, "eval") == entries(first, "eval")
+    assert resumed.restarts == 1
+
+
+def test_a_final_count_that_is_no_larger_reuses_the_checkpoint_evaluation(train, tmp_path):
+    trainer, evaluation = train("eval.final_count=1")
+    assert trainer.restarts == 2
+    assert evaluation.final_summary["2x2"].n == 1
+    final = read_records(tmp_path / "run/records/final.jsonl").records
+    last = read_records(tmp_path / "run/records/step-000004.jsonl").records
+    assert final == [record for record in last if record.index == 0]
+
+
+def test_counts_of_zero_evaluate_nothing(train, tmp_path):
+    trainer, evaluation = train("eval.count=0", "eval.final_count=0", steps=2)
+    assert evaluation.final_summary == {}
+    assert not (tmp_path / "run/records").exists()
+    assert entries(trainer, "eval") == []
+
+
+def test_the_best_step_changes_only_for_a_better_one(mixture_of, completion_of, tmp_path):
+    posed = mixture_of(1)[0]
+    texts = {"right": posed.task.gold(posed.puzzle.target), "wrong": "{"}
+    summaries = {
+        name: summarize([score_completion(posed, completion_of(text), model="m")]) for name, text in texts.items()
+    }
+    order = ["wrong", "right", "right", "wrong"]
+    best = [keep_best(tmp_path, step, summaries[name]) for step, name in enumerate(order, start=1)]
+    assert [b.step for b in best] == [1, 2, 2, 2]
+    assert read_best(tmp_path) == (2, 1.0)

@@ -1,0 +1,185 @@
+"""Checkpoints come back bit by bit, or not at all."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from models.load import CheckpointError, load_checkpoint, load_model, load_weights_into
+from models.lora import add_lora
+from recipes.schema import ImageSize, Lora, Model
+
+
+def _equal(first, second) -> bool:
+    one, other = first.model.state_dict(), second.model.state_dict()
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def _adapted(loaded, seed: int = 1):
+    adapted = add_lora(loaded, Lora(rank=4))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in adapted.model.parameters():
+            if parameter.requires_grad:
+                parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    return adapted
+
+
+def _save(loaded, folder, **options) -> None:
+    loaded.model.save_pretrained(folder, **options)
+    loaded.processor.save_pretrained(folder)
+
+
+STYLES = [{}, {"save_original_format": False}, {"max_shard_size": "100KB"}]
+
+
+@pytest.mark.parametrize("style", STYLES, ids=["hub_keys", "own_keys", "sharded"])
+def test_full_weights_come_back_bit_by_bit(model, build, tmp_path, style):
+    written = build(model, seed=3)
+    _save(written, tmp_path, **style)
+    read = load_checkpoint(tmp_path, model, seed=0, dtype=torch.float32)
+    assert _equal(read, written)
+    assert read.processor.tokenizer.get_vocab() == written.processor.tokenizer.get_vocab()
+    assert read.processor.chat_template == written.processor.chat_template
+    assert not read.model.training
+
+
+@pytest.mark.parametrize("style", STYLES, ids=["hub_keys", "own_keys", "sharded"])
+def test_full_weights_are_loaded_in_place(model, build, tmp_path, style):
+    written, target = build(model, seed=3), build(model, seed=4)
+    _save(written, tmp_path, **style)
+    before = [parameter.data_ptr() for parameter in target.model.parameters()]
+    load_weights_into(target.model, tmp_path)
+    assert _equal(target, written)
+    assert [parameter.data_ptr() for parameter in target.model.parameters()] == before
+
+
+def test_weights_written_after_a_reload_are_loaded_in_place_too(model, build, tmp_path):
+    _save(build(model, seed=3), tmp_path / "first")
+    reloaded = load_checkpoint(tmp_path / "first", model, seed=0, dtype=torch.float32)
+    _save(reloaded, tmp_path / "second")
+    target = load_checkpoint(tmp_path / "first", model, seed=0, dtype=torch.float32)
+    with torch.no_grad():
+        next(target.model.parameters()).zero_()
+    load_weights_into(target.model, tmp_path / "second")
+    assert _equal(target, reloaded)
+
+
+def test_an_adapter_comes_back_on_its_base_built_anew(model, build, tmp_path):
+    written = _adapted(build(model, seed=3, dtype=torch.bfloat16))
+    _save(written, tmp_path)
+    read = load_checkpoint(tmp_path, model, seed=3, dtype=torch.bfloat16)
+    assert _equal(read, written)
+
+
+def test_an_adapter_is_loaded_in_place(model, build, tmp_path):
+    written, target = _adapted(build(model)), _adapted(build(model), seed=2)
+    _save(written, tmp_path)
+    load_weights_into(target.model, tmp_path)
+    assert _equal(target, written)
+    assert any(parameter.requires_grad for parameter in target.model.parameters())
+
+
+def _spoil(file, how: str) -> None:
+    weights = load_file(file)
+    name = sorted(name for name in weights if "layers.0" in name and weights[name].dim() == 2)[0]
+    if how == "missing":
+        del weights[name]
+    elif how == "unexpected":
+        weights["stranger.weight"] = torch.zeros(1)
+    else:
+        weights[name] = weights[name][1:].clone()
+    save_file(weights, file, metadata={"format": "pt"})
+
+
+SPOILED = [("missing", "1 missing"), ("unexpected", "1 unexpected"), ("cut", "1 of another shape")]
+
+
+@pytest.mark.parametrize(("how", "said"), SPOILED)
+def test_full_weights_that_do_not_match_are_refused_and_change_nothing(model, build, tmp_path, how, said):
+    target = build(model)
+    _save(build(model, seed=3), tmp_path)
+    _spoil(tmp_path / "model.safetensors", how)
+    with pytest.raises(CheckpointError, match=said):
+        load_checkpoint(tmp_path, model, seed=0, dtype=torch.float32)
+    with pytest.raises(CheckpointError, match=said):
+        load_weights_into(target.model, tmp_path)
+    assert _equal(target, build(model))
+
+
+@pytest.mark.parametrize(("how", "said"), SPOILED)
+def test_an_adapter_that_does_not_match_is_refused(model, build, tmp_path, how, said):
+    written = _adapted(build(model))
+    _save(written, tmp_path)
+    _spoil(tmp_path / "adapter_model.safetensors", how)
+    with pytest.raises(CheckpointError, match=said):
+        load_checkpoint(tmp_path, model, seed=0, dtype=torch.float32)
+    with pytest.raises(CheckpointError, match=said):
+        load_weights_into(written.model, tmp_path)
+
+
+def test_an_adapter_of_another_vocabulary_is_refused(model, build, tmp_path):
+    written = _adapted(build(model))
+    written.processor.tokenizer.add_tokens(["newcomer"])
+    _save(written, tmp_path)
+    with pytest.raises(CheckpointError, match="another vocabulary"):
+        load_checkpoint(tmp_path, model, seed=0, dtype=torch.float32)
+
+
+def test_a_checkpoint_of_the_other_family_is_refused(qwen, gemma, tmp_path):
+    _save(qwen, tmp_path)
+    other = Model(name="g", family="gemma3", pretrained=str(tmp_path), image=ImageSize(side_px=112), max_tokens=64)
+    with pytest.raises(CheckpointError, match=r"got a qwen3_vl model.*needs gemma3"):
+        load_checkpoint(tmp_path, other, seed=0, dtype=torch.float32)
+
+
+def test_a_folder_without_weights_says_what_it_lacks(model, tmp_path):
+    with pytest.raises(CheckpointError, match=r"holds neither model\.safetensors.*adapter_config\.json"):
+        load_checkpoint(tmp_path, model, seed=0, dtype=torch.float32)
+
+
+def test_a_sharded_checkpoint_that_lacks_a_shard_is_refused(model, build, tmp_path):
+    _save(build(model), tmp_path, max_shard_size="100KB")
+    shards = json.loads((tmp_path / "model.safetensors.index.json").read_text())["weight_map"]
+    name = sorted(shards.values())[0]
+    (tmp_path / name).unlink()
+    with pytest.raises(CheckpointError, match=name):
+        load_checkpoint(tmp_path, model, seed=0, dtype=torch.float32)
+
+
+def test_a_pretrained_folder_takes_the_recipes_dtype_and_image_limits(qwen, tmp_path):
+    _save(qwen, tmp_path)
+    image = ImageSize(min_px=4096, max_px=8192)
+    model = Model(name="q", family="qwen3_vl", pretrained=str(tmp_path), image=image, max_tokens=64)
+    lines = []
+    loaded = load_model(model, seed=0, dtype=torch.bfloat16, log=lines.append)
+    assert {parameter.dtype for parameter in loaded.model.parameters()} == {torch.bfloat16}
+    assert dict(loaded.processor.image_processor.size) == {"shortest_edge": 4096, "longest_edge": 8192}
+    assert [line.split(":")[0] for line in lines] == ["attention, language tower", "attention, vision tower"]
+
+
+def test_pickled_weights_are_not_read(qwen, tmp_path):
+    _save(qwen, tmp_path)
+    torch.save(load_file(tmp_path / "model.safetensors"), tmp_path / "pytorch_model.bin")
+    (tmp_path / "model.safetensors").unlink()
+    image = ImageSize(min_px=1024, max_px=8192)
+    model = Model(name="q", family="qwen3_vl", pretrained=str(tmp_path), image=image, max_tokens=64)
+    with pytest.raises(CheckpointError, match=r"\*\.safetensors"):
+        load_model(model, seed=0, dtype=torch.float32)
+
+
+def test_a_model_that_cannot_be_had_says_what_to_do(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    image = ImageSize(min_px=1024, max_px=8192)
+    model = Model(name="q", family="qwen3_vl", pretrained="nobody/nothing", image=image, max_tokens=64)
+    with pytest.raises(CheckpointError, match=r"got model 'nobody/nothing'.*hf download nobody/nothing.*a folder"):
+        load_model(model, seed=0, dtype=torch.float32)
+
+
+def test_a_model_section_with_no_source_is_refused():
+    model = Model(name="q", family="qwen3_vl", image=ImageSize(min_px=1024, max_px=8192), max_tokens=64)
+    with pytest.raises(ValueError, match="exactly one"):
+        load_model(model, seed=0, dtype=torch.float32)

@@ -1,0 +1,225 @@
+"""What every task promises, checked on every task."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tasks import TASKS
+from tasks.contract import Invalid
+
+SPECS = {
+    "jigshape": [
+        {"grid": 2, "piece_px": 24, "tab_ratio": 0.3},
+        {"grid": 3, "piece_px": 24, "wording": "brief", "label": "none"},
+        {"grid": 4, "piece_px": 25, "shape": False},
+        {"grid": 5, "piece_px": 24, "layout": "aligned", "brightness": 0.5},
+    ],
+    "probes": [
+        {"kind": "grid_missing", "grid": 2, "cell_px": 16},
+        {"kind": "grid_missing", "grid": 3, "cell_px": 21, "wording": "brief"},
+        {"kind": "grid_missing", "grid": 5, "cell_px": 16, "line_px": 1},
+    ],
+}
+NONSENSE = ["", "no", "{}", "\x00", "None", "[[0,0]]", '{"0":', "<think>", "-", "1e9", "NaN", "🧩" * 50, "]" * 500]
+NUM_PUZZLES = 400
+NEIGHBOURS = range(10**6, 10**6 + NUM_PUZZLES)
+
+each_case = pytest.mark.parametrize(
+    ("task", "spec"),
+    [
+        pytest.param(TASKS[name], TASKS[name].Spec(**fields), id=f"{name}-{'-'.join(map(str, fields.values()))}")
+        for name, all_fields in SPECS.items()
+        for fields in all_fields
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def photo(make_photo):
+    return make_photo(160, 120)
+
+
+@pytest.fixture(scope="module")
+def posed(photo):
+    """posed(task, spec) -> puzzles of neighbouring seeds."""
+    return lambda task, spec: [task.pose(spec, photo, seed) for seed in NEIGHBOURS]
+
+
+def test_every_task_is_checked_here():
+    assert set(SPECS) == set(TASKS)
+    assert all(name == task.name for name, task in TASKS.items())
+
+
+@each_case
+def test_the_reference_answer_is_parsed_back_and_scores_one(task, spec, photo):
+    for seed in (0, 1, 2**63 - 1):
+        target = task.pose(spec, photo, seed).target
+        text = task.gold(target)
+        answer = task.parse(text, spec)
+        assert not isinstance(answer, Invalid)
+        assert json.loads(json.dumps(answer)) == answer
+        scores = task.score(answer, target)
+        assert scores[task.primary] == 1
+        assert {scores.get("em", 1), scores.get("valid", 1)} == {1}
+
+
+@each_case
+def test_nonsense_is_invalid_for_a_known_reason_and_scores_zero(task, spec, photo):
+    target = task.pose(spec, photo, 3).target
+    for text in NONSENSE:
+        answer = task.parse(text, spec)
+        assert isinstance(answer, Invalid), text
+        assert answer.reason in task.invalid_reasons
+        assert task.score(answer, target)[task.primary] == 0
+        json.dumps(task.diagnose(answer, target))
+
+
+@each_case
+def test_scores_are_known_entries_in_their_order_and_within_zero_and_one(task, spec, photo):
+    target = task.pose(spec, photo, 3).target
+    other = task.parse(task.gold(task.pose(spec, photo, 4).target), spec)
+    own = task.parse(task.gold(target), spec)
+    for answer in (own, other, Invalid(task.invalid_reasons[0])):
+        scores = task.score(answer, target)
+        assert list(scores) == [entry for entry in task.entries if entry in scores]
+        assert set(scores) == set(task.score(own, target))
+        assert all(type(value) is float and 0 <= value <= 1 for value in scores.values())
+    for row in task.chance(spec).values():
+        assert list(row) == [entry for entry in task.entries if entry in task.score(own, target)]
+        assert all(0 <= value <= 1 for value in row.values())
+    assert task.primary in task.entries
+
+
+@each_case
+def test_equal_inputs_give_equal_puzzles_and_equal_bytes(task, spec, make_photo):
+    one, two = (task.make(spec, make_photo(160, 120), 8) for _ in range(2))
+    assert one.puzzle == two.puzzle
+    assert one.puzzle.key == two.puzzle.key
+    assert [image.tobytes() for image in one.images] == [image.tobytes() for image in two.images]
+    again = task.render(one.puzzle, make_photo(160, 120))
+    assert [image.tobytes() for image in again] == [image.tobytes() for image in one.images]
+
+
+@each_case
+def test_keys_tell_puzzles_apart(task, spec, posed, make_photo):
+    puzzles = [*posed(task, spec), task.pose(spec, make_photo(161, 120), NEIGHBOURS[0])]
+    assert len({puzzle.key for puzzle in puzzles}) == len(puzzles)
+
+
+@each_case
+def test_images_are_rgb_of_the_promised_sizes_and_each_has_its_place(task, spec, photo):
+    example = task.make(spec, photo, 5)
+    assert all(image.mode == "RGB" for image in example.images)
+    assert tuple(image.size for image in example.images) == example.puzzle.image_sizes
+    parts = [part for message in example.puzzle.messages for part in message["content"]]
+    assert sum(part["type"] == "image" for part in parts) == len(example.images)
+    assert {part["type"] for part in parts} <= {"image", "text"}
+
+
+@each_case
+def test_a_bare_image_and_a_wrapped_one_are_the_same_photo(task, spec, photo):
+    assert task.make(spec, photo.image, 5).puzzle == task.make(spec, photo, 5).puzzle
+
+
+@each_case
+def test_targets_survive_json(task, spec, photo):
+    for seed in range(20):
+        target = task.pose(spec, photo, seed).target
+        copy = json.loads(json.dumps(target))
+        assert copy == target
+        assert task.gold(copy) == task.gold(target)
+        answer = task.parse(task.gold(task.pose(spec, photo, seed + 1).target), spec)
+        assert task.score(answer, copy) == task.score(answer, target)
+
+
+@each_case
+def test_informative_spans_are_in_order_disjoint_and_within_the_text(task, spec, photo):
+    text = task.gold(task.pose(spec, photo, 5).target)
+    ends = [end for span in task.informative(text) for end in span]
+    assert ends
+    assert ends == sorted(ends)
+    assert ends[0] >= 0
+    assert ends[-1] <= len(text)
+    assert all(start < stop for start, stop in task.informative(text))
+
+
+def _beyond(values, expected):
+    """By how many standard errors the mean of values lies above what is expected."""
+    spread = max(np.std(values), 1e-9)
+    return (np.mean(values) - expected) / (spread / len(values) ** 0.5)
+
+
+@each_case
+def test_no_fixed_answer_beats_chance(task, spec, posed, photo):
+    puzzles = posed(task, spec)
+    chance = task.chance(spec)["random"][task.primary]
+    fixed = {task.gold(task.pose(spec, photo, seed).target) for seed in range(12)}
+    # Numbers alone, ids in reading order and in columns.
+    fixed |= {str(number) for number in range(10)}
+    side = range(spec.grid)
+    for cells in ([[r, c] for r in side for c in side], [[c, r] for r in side for c in side]):
+        fixed.add(json.dumps({str(i): cell for i, cell in enumerate(cells)}))
+    for text in fixed:
+        answer = task.parse(text, spec)
+        earned = [task.score(answer, puzzle.target)[task.primary] for puzzle in puzzles]
+        assert _beyond(earned, chance) < 4, text
+
+
+@each_case
+def test_the_answer_of_one_seed_says_nothing_about_the_next(task, spec, posed):
+    puzzles = posed(task, spec)
+    chance = task.chance(spec)["random"][task.primary]
+    answers = [task.parse(task.gold(puzzle.target), spec) for puzzle in puzzles]
+    earned = [
+        task.score(answer, puzzle.target)[task.primary] for answer, puzzle in zip(answers, puzzles[1:], strict=False)
+    ]
+    assert abs(_beyond(earned, chance)) < 4
+    numbers = np.array([np.ravel(answer) for answer in answers], float)  # (puzzles, numbers of an answer)
+    numbers = (numbers - numbers.mean(axis=0)) / numbers.std(axis=0)
+    correlation = (numbers[1:] * numbers[:-1]).mean(axis=0)
+    assert np.abs(correlation).max() < 5 / NUM_PUZZLES**0.5
+
+
+def test_neighbouring_seeds_never_pose_the_same_jigsaw(posed):
+    task = TASKS["jigshape"]
+    puzzles = posed(task, task.Spec(grid=4))
+    assert len({json.dumps(puzzle.target["cells"]) for puzzle in puzzles}) == NUM_PUZZLES
+    assert len({json.dumps(puzzle.target["signatures"]) for puzzle in puzzles}) == NUM_PUZZLES
+
+
+@each_case
+def test_the_prompt_holds_nothing_of_the_answer(task, spec, posed):
+    assert len({json.dumps(puzzle.messages) for puzzle in posed(task, spec)}) == 1
+
+
+@each_case
+def test_what_reports_draw_is_json(task, spec, photo):
+    target = task.pose(spec, photo, 3).target
+    for seed in (3, 4):
+        report = task.diagnose(task.parse(task.gold(task.pose(spec, photo, seed).target), spec), target)
+        assert json.loads(json.dumps(report)) == report
+
+
+@each_case
+def test_answers_and_failures_can_be_drawn(task, spec, photo):
+    example = task.make(spec, photo, 3)
+    answer = task.parse(task.gold(example.puzzle.target), spec)
+    for given in (answer, *(Invalid(reason) for reason in task.invalid_reasons)):
+        assert task.picture(example.puzzle, given, photo).mode == "RGB"
+
+
+@each_case
+def test_boards_take_their_area_from_photos_of_any_aspect(task, spec, make_photo):
+    area = task.board(spec)
+    assert area.width % area.columns == area.height % area.rows == 0
+    for size in ((area.width, 3 * area.height), (3 * area.width, area.height), (area.width, area.height)):
+        task.make(spec, make_photo(*size), 0)
+
+
+@each_case
+def test_specs_are_frozen_and_survive_json(task, spec):
+    assert task.Spec(**spec.model_dump(mode="json")) == spec
+    assert hash(spec) == hash(spec.model_copy())
+    with pytest.raises(ValueError, match="frozen"):
+        spec.grid = 3

@@ -1,0 +1,55 @@
+"""Recipes and trainers of the real mixed grid, made small: tiny models, small pieces, few examples."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import set_seed
+
+from data_mix.mixture import training_mixture
+from data_mix.photos import find_photos
+from models.load import load_model
+from models.lora import add_lora
+from recipes.loader import load_recipe
+from recipes.schema import Recipe
+from train.arguments import sft_arguments
+from train.trainer import PuzzleTrainer
+
+GRIDS = (4, 8, 12, 16)
+
+
+@pytest.fixture
+def mixed_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recipe]:
+    """`mixed_recipe(model, *overrides)`: the mixed_grid recipe with two small puzzles of each grid."""
+    monkeypatch.chdir(tmp_path)
+
+    def build(model: str, *overrides: str) -> Recipe:
+        small = [
+            f"data.parts.{n}x{n}.{key}" for n in GRIDS for key in ("spec.piece_px=8", "spec.tab_ratio=0.3", "count=2")
+        ]
+        return load_recipe(
+            [
+                "recipe=mixed_grid", f"model={model}", *small,
+                "data.photos.use=reuse", "train.effective_batch=8", "train.workers=0", "train.precision=fp32",
+                "trainer.max_steps=1", "wandb.mode=disabled", f"output_dir={tmp_path / 'run'}", *overrides,
+            ]
+        )  # fmt: skip
+
+    return build
+
+
+@pytest.fixture
+def trainer_of() -> Callable[[Recipe], PuzzleTrainer]:
+    """`trainer_of(recipe)`: the trainer that train/sft.py would build for it, on one process."""
+
+    def build(recipe: Recipe) -> PuzzleTrainer:
+        mixture = training_mixture(recipe, find_photos(recipe.data.photos))
+        full, bf16 = recipe.train.method == "full", recipe.train.precision == "bf16"
+        loaded = load_model(recipe.model, seed=0, dtype=torch.bfloat16 if bf16 and not full else torch.float32)
+        set_seed(0)
+        if not full:
+            loaded = add_lora(loaded, recipe.train.lora)
+        return PuzzleTrainer(recipe, loaded, mixture, sft_arguments(recipe, processes=1))
+
+    return build

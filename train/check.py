@@ -1,0 +1,126 @@
+"""What is checked before the first step, so that no run dies late of what could be known early."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import nn
+from tqdm import tqdm
+
+from data_mix.mixture import Mixture, Posed
+from models.load import Loaded
+from models.tokens import answer_lengths, prompt_length
+from train.batches import IGNORED
+
+logger = logging.getLogger(__name__)
+
+_TOGETHER = 512
+"""Examples whose answers are encoded in one call."""
+
+
+def check_lengths(loaded: Loaded, mixture: Mixture, indices: Sequence[int], rank: int, processes: int) -> None:
+    """Measure every example that the run will see; log tokens per part.
+
+    Args:
+        indices: positions in the mixture; each process measures its share of them.
+
+    Raises:
+        ValueError: an example needs more than `model.max_tokens` tokens. Nothing is ever cut.
+    """
+    measured = []
+    prompts: dict[tuple[str, tuple[tuple[int, int], ...]], int] = {}  # most examples of a part share their prompt
+    mine = indices[rank::processes]
+    with tqdm(total=len(mine), desc="measuring examples", unit="ex", disable=rank != 0, leave=False) as bar:
+        for start in range(0, len(mine), _TOGETHER):
+            posed = [mixture[index] for index in mine[start : start + _TOGETHER]]
+            answers = answer_lengths(loaded, [one.task.gold(one.puzzle.target) for one in posed])
+            for one, answer in zip(posed, answers, strict=True):
+                same = (repr(one.puzzle.messages), one.puzzle.image_sizes)
+                if same not in prompts:
+                    prompts[same] = prompt_length(loaded, one.puzzle.messages, list(one.puzzle.image_sizes))
+                measured.append((one.part, one.index, prompts[same], answer))
+            bar.update(len(posed))
+    measured = gather_object(measured)
+    parts = defaultdict(list)
+    for part, _, prompt, answer in measured:
+        parts[part].append((prompt, answer))
+    for part, lengths in sorted(parts.items()):
+        totals = [prompt + answer for prompt, answer in lengths]
+        logger.info(
+            "part %s: %s examples measured, tokens per example %.0f on average, %s at most (answer %s)",
+            part, f"{len(totals):,}", sum(totals) / len(totals), f"{max(totals):,}",
+            f"{max(answer for _, answer in lengths):,}",
+        )  # fmt: skip
+    too_long = [row for row in measured if row[2] + row[3] > loaded.max_tokens]
+    if too_long:
+        part, index, prompt, answer = max(too_long, key=lambda row: row[2] + row[3])
+        key = next(one.puzzle.key for one in map(mixture.__getitem__, indices) if (one.part, one.index) == (part, index))
+        raise ValueError(
+            f"model.max_tokens: got {loaded.max_tokens}, but {len(too_long)} of {len(measured)} examples need more; the "
+            f"longest is number {index} of part {part} ({key}): {prompt} prompt + {answer} answer = {prompt + answer} "
+            f"tokens; set model.max_tokens={prompt + answer} if the model can take it, lower model.image.max_px, or "
+            f"drop the part: data.parts.{part}=null"
+        )
+
+
+def seen_indices(order: Any, effective_batch: int, max_steps: int) -> list[int]:
+    """The mixture's positions that a run of `max_steps` (or fewer than one epoch) visits, in their order."""
+    indices = list(order)
+    return indices if max_steps < 0 else indices[: max_steps * effective_batch]
+
+
+def check_labels(loaded: Loaded, posed: Posed, batch: dict[str, torch.Tensor]) -> None:
+    """Prove on one real batch that what is trained is the answer and the end of turn, nothing else.
+
+    Args:
+        posed: the puzzle of the batch's first row.
+
+    Raises:
+        ValueError: the unmasked labels decode to another text.
+    """
+    labels = batch["labels"][0]
+    trained = loaded.processor.tokenizer.decode(labels[labels != IGNORED], skip_special_tokens=False)
+    expected = posed.task.gold(posed.puzzle.target) + loaded.family.end_of_turn
+    if trained != expected:
+        raise ValueError(
+            f"got labels that decode to {trained[:200]!r}; they must be the answer and the end of turn, "
+            f"{expected[:200]!r}; the tokenizer of {loaded.family.name} does not give back what it encoded: "
+            "use the tokenizer that belongs to the model"
+        )
+
+
+def describe_parameters(model: nn.Module) -> str:
+    """A table of what trains: parameters in all, trained ones and their dtype, bytes of optimizer state."""
+    rows: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    dtypes = set()
+    for name, parameter in model.named_parameters():
+        row = rows[_tower(name)]
+        row[0] += parameter.numel()
+        if parameter.requires_grad:
+            row[1] += parameter.numel()
+            dtypes.add(str(parameter.dtype).removeprefix("torch."))
+    rows["all"] = [sum(row[0] for row in rows.values()), sum(row[1] for row in rows.values())]
+    lines = [f"{'tower':<12}{'parameters':>18}{'trained':>18}"]
+    lines += [f"{tower:<12}{total:>18,}{trained:>18,}" for tower, (total, trained) in rows.items()]
+    gib = rows["all"][1] * 16 / 2**30
+    lines.append(f"trained in {', '.join(sorted(dtypes))}; weights, gradients and AdamW state: {gib:,.2f} GiB")
+    return "\n".join(lines)
+
+
+def _tower(name: str) -> str:
+    if "merger" in name or "multi_modal_projector" in name:
+        return "projector"
+    if "visual" in name or "vision_tower" in name:
+        return "vision"
+    return "language"
+
+
+def num_steps(examples: int, effective_batch: int, epochs: float, max_steps: int) -> int:
+    """Optimizer steps of a run; the last step of an epoch may hold fewer examples."""
+    return max_steps if max_steps > 0 else math.ceil(epochs * math.ceil(examples / effective_batch))

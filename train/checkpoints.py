@@ -1,0 +1,48 @@
+"""Checkpoints: written aside, renamed when whole, pruned by rule."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from eval_hooks.run_files import checkpoints, read_best
+
+PARTIAL = ".partial"
+"""Folder inside the run folder where a checkpoint is written before it is renamed into place."""
+
+
+def publish(run: Path, step: int, keep: int | None) -> Path:
+    """Move the checkpoint of `step` out of PARTIAL, then prune.
+
+    All its bytes are on disk before its name appears, so a checkpoint that can be seen is whole. Pruning keeps
+    the `keep` newest ones (None: all) and never removes the best one that evaluation has named in best.json.
+    """
+    aside, final = run / PARTIAL / f"checkpoint-{step}", run / f"checkpoint-{step}"
+    for path in [*aside.rglob("*"), aside]:
+        _flush(path)
+    if final.exists():
+        _remove(final)
+    aside.rename(final)
+    _flush(run)
+    if keep is not None:
+        best = read_best(run)
+        old = list(checkpoints(run).items())[:-keep]
+        for earlier, folder in old:
+            if best is None or earlier != best.step:
+                _remove(folder)
+    return final
+
+
+def _remove(folder: Path) -> None:
+    doomed = folder.parent / PARTIAL / f"{folder.name}.removed"
+    folder.rename(doomed)  # gone at once for readers, even when the removal is interrupted
+    shutil.rmtree(doomed)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,31 @@
+"""What a person sees while a run goes on."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import datasets
+import transformers
+from tqdm import tqdm
+
+
+class _AroundProgressBars(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes a log line without tearing a progress bar."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        tqdm.write(self.format(record), file=self.stream)
+
+
+def set_up_logging(main_process: bool) -> None:
+    """Our lines at INFO on the main process, only errors of the others; the libraries' own at WARNING."""
+    handler = _AroundProgressBars()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(name)s: %(message)s", "%H:%M:%S"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    level = logging.INFO if main_process else logging.ERROR
+    for package in ("tasks", "recipes", "data_mix", "models", "eval_hooks", "train"):
+        logging.getLogger(package).setLevel(level)
+    transformers.logging.set_verbosity_error()
+    datasets.disable_progress_bars()
+    for known in (".*pin_memory.*", ".*activation_checkpointing.*"):  # nothing that a user could act on
+        warnings.filterwarnings("ignore", message=known)

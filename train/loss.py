@@ -1,0 +1,49 @@
+"""The token loss: summed, weighted, and divided once, by the whole step's weight."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from train.batches import IGNORED, LOSS_FIELDS
+
+
+class TokenLoss(NamedTuple):
+    """Sums over one micro-batch's answer tokens; the caller divides."""
+
+    weighted_nll: torch.Tensor
+    """Scalar with gradient: sum of weight x negative log-likelihood, nats."""
+    counts: torch.Tensor
+    """(4,) float64, no gradient: nll of the informative tokens, how many of them are the model's first choice, how
+    many there are, and all tokens fed to the model."""
+
+
+def token_loss(model: nn.Module, inputs: dict[str, Any]) -> TokenLoss:
+    """One forward pass; the LM head sees only the positions that predict an answer token.
+
+    Args:
+        model: maps the inputs without LOSS_FIELDS to logits.
+        inputs: a batch of `train.batches.Collator`.
+    """
+    features = {name: value for name, value in inputs.items() if name not in LOSS_FIELDS}
+    labels = inputs["labels"][:, 1:]  # (B, L - 1)
+    answered = labels != IGNORED
+    predicts = nn.functional.pad(answered, (0, 1), value=False)  # (B, L), position t predicts label t + 1
+    logits = model(**features, logits_to_keep=predicts, use_cache=False).logits.float()  # (A, V), A answer tokens
+    targets = labels[answered]
+    nll = nn.functional.cross_entropy(logits, targets, reduction="none")  # (A,)
+    weights = inputs["loss_weights"][:, 1:][answered]
+    with torch.no_grad():
+        informative = inputs["informative"][:, 1:][answered]
+        correct = (logits.argmax(dim=-1) == targets) & informative
+        counts = torch.stack(
+            [
+                nll[informative].double().sum(),
+                correct.sum().double(),
+                informative.sum().double(),
+                inputs["attention_mask"].sum().double(),
+            ]
+        )
+    return TokenLoss((weights * nll).sum(), counts)

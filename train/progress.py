@@ -1,0 +1,53 @@
+"""A progress bar and one clear line per log, instead of the library's dictionaries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tqdm import tqdm
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+_COLUMNS = {
+    "loss": "loss {:.4f}",
+    "informative_nll": "informative nll {:.4f}",
+    "informative_accuracy": "accuracy {:.3f}",
+    "grad_norm": "grad norm {:.3g}",
+    "learning_rate": "lr {:.2e}",
+    "tokens_per_second": "{:,.0f} tokens/s",
+}
+
+
+class Progress(TrainerCallback):
+    """Shown by the main process only."""
+
+    def __init__(self) -> None:
+        self.bar: tqdm[Any] | None = None
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.is_world_process_zero:
+            self.bar = tqdm(total=state.max_steps, initial=state.global_step, desc="training", unit="step")
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if self.bar is not None:
+            self.bar.update(state.global_step - self.bar.n)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float],
+        **kwargs: Any,
+    ) -> None:
+        if self.bar is not None and "loss" in logs:
+            shown = [text.format(logs[name]) for name, text in _COLUMNS.items() if name in logs]
+            self.bar.write(f"step {state.global_step}/{state.max_steps}  " + "  ".join(shown))
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None

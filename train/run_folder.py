@@ -1,0 +1,114 @@
+"""The run's folder: what it holds, where it came from, where it goes on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import logging
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from eval_hooks.run_files import RECIPE, checkpoints
+from recipes.loader import to_yaml
+from recipes.schema import Recipe
+from train.checkpoints import PARTIAL
+
+logger = logging.getLogger(__name__)
+
+_PACKAGES = (
+    "torch",
+    "torchvision",
+    "transformers",
+    "trl",
+    "peft",
+    "accelerate",
+    "datasets",
+    "numpy",
+    "pillow",
+    "wandb",
+)
+_MAY_DIFFER = ("resume", "dry_run", "output_dir", "wandb")
+"""Recipe sections that may change between a run and its continuation without a word."""
+
+
+def open_run_folder(recipe: Recipe) -> Path | None:
+    """Check the run folder and find where to continue. Changes nothing on disk, so that every process may call it.
+
+    Returns:
+        The newest complete checkpoint when the recipe resumes, else None.
+
+    Raises:
+        ValueError: the folder holds a run that would be overwritten.
+    """
+    folder = Path(recipe.output_dir)
+    found = list(checkpoints(folder).values())
+    if not recipe.resume:
+        if found:
+            raise ValueError(
+                f"output_dir: got {folder}, which holds a run up to {found[-1].name}; a new run needs an empty folder; "
+                "add resume=true to continue that one, or choose another output_dir=..."
+            )
+        return None
+    if not found:
+        logger.warning("resume=true, but %s holds no complete checkpoint: the run starts at step 0", folder)
+        return None
+    stored = folder / RECIPE
+    if stored.is_file():
+        for name, (before, now) in _differences(stored.read_text(), to_yaml(recipe)).items():
+            logger.warning("resume: %s was %s in the stored recipe and is %s now", name, before, now)
+    return found[-1]
+
+
+def write_provenance(recipe: Recipe, environment: dict[str, object]) -> None:
+    """Store the resolved recipe and the environment, and clear what an interrupted save left. Main process only."""
+    folder = Path(recipe.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / PARTIAL, ignore_errors=True)
+    (folder / RECIPE).write_text(to_yaml(recipe))
+    (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
+
+
+def environment() -> dict[str, object]:
+    """Python, the versions of the packages that decide results, and the git commit (with -dirty)."""
+    return {
+        "python": platform.python_version(),
+        "packages": {name: importlib.metadata.version(name) for name in _PACKAGES},
+        "git_commit": git_commit(Path(__file__).resolve().parent.parent),
+    }
+
+
+def git_commit(repository: Path) -> str | None:
+    """The checked-out commit, with -dirty when tracked files differ from it; None outside a repository."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            cwd=repository,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return described.stdout.strip()
+
+
+def _differences(before: str, now: str) -> dict[str, tuple[object, object]]:
+    old, new = _flat(yaml.safe_load(before)), _flat(yaml.safe_load(now))
+    return {
+        name: (old.get(name), new.get(name))
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name) and name.split(".")[0] not in _MAY_DIFFER
+    }
+
+
+def _flat(value: object, path: str = "") -> dict[str, object]:
+    if not isinstance(value, dict) or not value:
+        return {path: value}
+    flat: dict[str, object] = {}
+    for key, inner in value.items():
+        flat |= _flat(inner, f"{path}.{key}" if path else str(key))
+    return flat

@@ -1,0 +1,110 @@
+"""Supervised fine-tuning on puzzles.
+
+    accelerate launch train/sft.py recipe=mixed_grid data.photos.folder=DIR
+    accelerate launch train/sft.py recipe=quickstart dry_run=true        # everything but training
+
+Exit status: 0 when the run is done, 1 when it is done but misses `eval.require`, 2 when it was refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+import torch
+from transformers import set_seed
+
+from data_mix.mixture import evaluation_mixture, training_mixture
+from data_mix.photos import find_photos
+from eval_hooks.callback import EvalCallback
+from eval_hooks.summary import check_require
+from eval_hooks.wandb_log import check_wandb, start_wandb
+from models.load import load_model
+from models.lora import add_lora
+from recipes.loader import load_recipe
+from train import require_this_clone
+from train.arguments import check_sharding, sft_arguments
+from train.check import check_labels, check_lengths, describe_parameters, num_steps, seen_indices
+from train.console import set_up_logging
+from train.progress import Progress
+from train.run_folder import environment, open_run_folder, write_provenance
+from train.trainer import PuzzleTrainer
+
+logger = logging.getLogger("train.sft")
+
+
+def main(argv: list[str]) -> int:
+    rank, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    set_up_logging(main_process=rank == 0)
+
+    # recipe
+    recipe = load_recipe(argv)
+    check_sharding(recipe, processes, dict(os.environ))
+    check_wandb(recipe)
+    checkpoint = open_run_folder(recipe)
+    args = sft_arguments(recipe, processes)
+    steps = num_steps(
+        sum(part.count for part in recipe.data.parts.values()),
+        recipe.train.effective_batch, args.num_train_epochs, args.max_steps,
+    )  # fmt: skip
+    logger.info(
+        "recipe %s on %s process(es), %s: effective batch %s = micro-batch %s x accumulation %s x processes %s; %s steps",
+        recipe.name, processes, args.device.type, recipe.train.effective_batch, recipe.train.micro_batch,
+        args.gradient_accumulation_steps, processes, steps,
+    )  # fmt: skip
+
+    # mixture
+    with args.main_process_first(local=True, desc="reading the photos"):
+        photos = find_photos(recipe.data.photos)
+    mixture = training_mixture(recipe, photos)
+    checkpoint_mixture = evaluation_mixture(recipe, photos, recipe.eval.count)
+    final_mixture = evaluation_mixture(recipe, photos, recipe.eval.final_count)
+    for line in (*photos.summary(), *mixture.summary()):
+        logger.info(line)
+
+    # model and processor
+    full, bf16 = recipe.train.method == "full", recipe.train.precision == "bf16"
+    dtype = torch.bfloat16 if bf16 and not full else torch.float32  # what trains is fp32: bf16 loses small steps
+    loaded = load_model(recipe.model, seed=recipe.seed, dtype=dtype)
+    set_seed(recipe.seed)
+    if not full:
+        loaded = add_lora(loaded, recipe.train.lora)
+    logger.info("%s", describe_parameters(loaded.model))
+
+    # trainer
+    trainer = PuzzleTrainer(recipe, loaded, mixture, args)
+    seen = seen_indices(trainer.order, recipe.train.effective_batch, steps)
+    check_lengths(loaded, mixture, seen, rank, processes)
+    first = trainer.train_dataset[seen[0]]
+    check_labels(loaded, first["posed"], trainer.data_collator([first]))
+    evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture)
+    trainer.add_callback(evaluation)
+    trainer.add_callback(Progress())
+    if recipe.dry_run:
+        logger.info("dry run: everything but training is done and nothing is wrong")
+        return 0
+    if rank == 0:
+        provenance = environment()
+        write_provenance(recipe, provenance)
+        start_wandb(recipe, provenance)
+
+    # train; the last step is saved and evaluated like every checkpoint
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    missed = check_require(evaluation.final_summary, recipe.eval.require)
+    for line in missed:
+        logger.error(line)
+    logger.info("checkpoints, records and pictures are in %s", Path(recipe.output_dir).resolve())
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    require_this_clone(__file__)
+    try:
+        status = main(sys.argv[1:])
+    except ValueError as error:
+        logging.getLogger("train").debug("traceback", exc_info=True)
+        print(f"error: {error}", file=sys.stderr)
+        status = 2
+    sys.exit(status)

@@ -1,0 +1,101 @@
+"""TRL's SFTTrainer with puzzle batches, an exact weighted loss and whole checkpoints."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from transformers import Trainer
+from trl import SFTConfig, SFTTrainer
+
+from data_mix.mixture import Mixture
+from models.load import Loaded, load_weights_into
+from recipes.schema import Recipe
+from train.batches import Collator, EpochOrder, as_dataset
+from train.checkpoints import PARTIAL, publish
+from train.loss import token_loss
+
+
+class PuzzleTrainer(SFTTrainer):
+    """Trains a loaded model on a mixture.
+
+    The loss of a step is sum(weight x nll) / sum(weight) over all its answer tokens, whatever the micro-batches,
+    accumulation and processes that computed it.
+    """
+
+    def __init__(self, recipe: Recipe, loaded: Loaded, mixture: Mixture, args: SFTConfig, **kwargs: Any) -> None:
+        self.order = EpochOrder(len(mixture), recipe.seed)
+        self._keep = recipe.train.keep_checkpoints
+        self._saving = False
+        self._counts: torch.Tensor | None = None
+        self._last_log = time.monotonic()
+        super().__init__(
+            model=loaded.model,
+            args=args,
+            train_dataset=as_dataset(mixture),
+            data_collator=Collator(loaded, recipe.train.predictable_weight),
+            processing_class=loaded.processor,
+            **kwargs,
+        )
+        # Qwen3-VL declares that it takes no loss arguments; the division below is ours, so this holds for every family.
+        self.model_accepts_loss_kwargs = True
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> EpochOrder:
+        return self.order
+
+    def _run_epoch(self, model: Any, epoch: int, **kwargs: Any) -> None:
+        # accelerate does not reach the sampler through the wrappers of a resumed, sharded loader
+        self.order.set_epoch(epoch)
+        super()._run_epoch(model=model, epoch=epoch, **kwargs)
+
+    def _get_num_items_in_batch(self, batch_samples: list[dict[str, Any]], device: torch.device) -> torch.Tensor:
+        weight = torch.stack([batch["loss_weights"].double().sum() for batch in batch_samples]).sum().to(device)
+        return self.accelerator.reduce(weight, reduction="sum")
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> torch.Tensor:
+        result = token_loss(model, inputs)
+        self._counts = result.counts if self._counts is None else self._counts + result.counts
+        # DDP averages gradients over processes, and the divisor is already the sum over them
+        return result.weighted_nll / num_items_in_batch.float() * self.accelerator.num_processes
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs and self._counts is not None:
+            nll, correct, informative, tokens = self.accelerator.reduce(self._counts, reduction="sum").tolist()
+            logs["informative_nll"] = nll / max(informative, 1)
+            logs["informative_accuracy"] = correct / max(informative, 1)
+            now = time.monotonic()
+            logs["tokens_per_second"] = tokens / max(now - self._last_log, 1e-9)
+            self._counts, self._last_log = None, now
+        Trainer.log(self, logs, start_time)
+
+    def restart_clock(self) -> None:
+        """Leave what was done since the last log line (evaluation, saving) out of the next tokens per second."""
+        self._last_log = time.monotonic()
+
+    # ---- checkpoints: complete or absent ----
+
+    def _get_output_dir(self, trial: Any) -> str:
+        folder = Path(super()._get_output_dir(trial))
+        return str(folder / PARTIAL if self._saving else folder)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        self._saving = True
+        try:
+            Trainer._save_checkpoint(self, model, trial)  # TRL's own adds a model card that we do not want
+        finally:
+            self._saving = False
+        if dist.is_initialized():
+            dist.barrier()
+        if self.args.should_save:
+            publish(Path(self.args.output_dir), self.state.global_step, keep=self._keep)
+        if dist.is_initialized():
+            dist.barrier()
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        # the library's own loads Gemma3's hub-style keys into nothing, silently
+        load_weights_into(self.model if model is None else model, resume_from_checkpoint)
