@@ -10,8 +10,14 @@ import pytest
 from PIL import Image
 
 from data_mix.photos import PhotoSet, find_photos
+from data_mix.pixel_cache import PIXELS
 from data_mix.streams import stream
 from recipes.schema import Photos
+
+
+@pytest.fixture(autouse=True)
+def nothing_cached() -> None:
+    PIXELS.clear()
 
 
 @pytest.fixture
