@@ -32,16 +32,16 @@ $(STAMP): pyproject.toml
 
 quickstart: $(STAMP) ## learn 2x2 puzzles from real photos on this machine's CPU, and score it
 	@echo "quickstart: checkpoints, records and log go to $(RUN)"
-	@$(BIN)/accelerate launch --num_processes 1 --num_machines 1 --mixed_precision no --dynamo_backend no --num_cpu_threads_per_process $(OMP_NUM_THREADS) \
+	@$(BIN)/accelerate launch --quiet --num_processes 1 --num_machines 1 --mixed_precision no --dynamo_backend no --num_cpu_threads_per_process $(OMP_NUM_THREADS) \
 	  train/sft.py recipe=quickstart output_dir=$(RUN) $(ARGS) || { \
 	  echo "failed: quickstart, see above; do: look into $(RUN), then run make quickstart again (it takes a new folder)"; exit 1; }
 
 test: $(STAMP) ## install what is missing and run the tests
-	@$(BIN)/python -m pytest -m "not slow and not gpu and not browser" $(ARGS) || { \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow and not gpu and not browser" $(ARGS) || { \
 	  echo "failed: tests; do: make test ARGS='--lf -x' runs the failed ones again"; exit 1; }
 
 test-slow: $(STAMP) ## run the long tests too
-	@$(BIN)/python -m pytest -m "slow and not gpu and not browser" $(ARGS) || { \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "slow and not gpu and not browser" $(ARGS) || { \
 	  echo "failed: slow tests; do: make test-slow ARGS='--lf -x' runs the failed ones again"; exit 1; }
 
 lint: $(STAMP) ## ruff and mypy

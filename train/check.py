@@ -38,17 +38,18 @@ def check_lengths(loaded: Loaded, mixture: Mixture, indices: Sequence[int], rank
     mine = indices[rank::processes]
     with tqdm(total=len(mine), desc="measuring examples", unit="ex", disable=rank != 0, leave=False) as bar:
         for start in range(0, len(mine), _TOGETHER):
-            posed = [mixture[index] for index in mine[start : start + _TOGETHER]]
+            positions = mine[start : start + _TOGETHER]
+            posed = [mixture[position] for position in positions]
             answers = answer_lengths(loaded, [one.task.gold(one.puzzle.target) for one in posed])
-            for one, answer in zip(posed, answers, strict=True):
+            for position, one, answer in zip(positions, posed, answers, strict=True):
                 same = (repr(one.puzzle.messages), one.puzzle.image_sizes)
                 if same not in prompts:
                     prompts[same] = prompt_length(loaded, one.puzzle.messages, list(one.puzzle.image_sizes))
-                measured.append((one.part, one.index, prompts[same], answer))
+                measured.append((position, one.part, prompts[same], answer))
             bar.update(len(posed))
     measured = gather_object(measured)
     parts = defaultdict(list)
-    for part, _, prompt, answer in measured:
+    for _, part, prompt, answer in measured:
         parts[part].append((prompt, answer))
     for part, lengths in sorted(parts.items()):
         totals = [prompt + answer for prompt, answer in lengths]
@@ -59,13 +60,13 @@ def check_lengths(loaded: Loaded, mixture: Mixture, indices: Sequence[int], rank
         )  # fmt: skip
     too_long = [row for row in measured if row[2] + row[3] > loaded.max_tokens]
     if too_long:
-        part, index, prompt, answer = max(too_long, key=lambda row: row[2] + row[3])
-        key = next(one.puzzle.key for one in map(mixture.__getitem__, indices) if (one.part, one.index) == (part, index))
+        position, part, prompt, answer = max(too_long, key=lambda row: row[2] + row[3])
+        longest = mixture[position]
         raise ValueError(
-            f"model.max_tokens: got {loaded.max_tokens}, but {len(too_long)} of {len(measured)} examples need more; the "
-            f"longest is number {index} of part {part} ({key}): {prompt} prompt + {answer} answer = {prompt + answer} "
-            f"tokens; set model.max_tokens={prompt + answer} if the model can take it, lower model.image.max_px, or "
-            f"drop the part: data.parts.{part}=null"
+            f"model.max_tokens: got {loaded.max_tokens}, but {len(too_long)} of {len(measured)} examples need more; "
+            f"the longest is number {longest.index} of part {part} ({longest.puzzle.key}): {prompt} prompt + {answer} "
+            f"answer = {prompt + answer} tokens; set model.max_tokens={prompt + answer} if the model can take it, "
+            f"lower model.image.max_px, or drop the part: data.parts.{part}=null"
         )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
+from io import TextIOWrapper
 
 import datasets
 import transformers
@@ -19,6 +21,8 @@ class _AroundProgressBars(logging.StreamHandler):  # type: ignore[type-arg]
 
 def set_up_logging(main_process: bool) -> None:
     """Our lines at INFO on the main process, only errors of the others; the libraries' own at WARNING."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # lines reach a file or a pipe when they are written
     handler = _AroundProgressBars()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(name)s: %(message)s", "%H:%M:%S"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

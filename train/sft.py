@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
         recipe.train.effective_batch, args.num_train_epochs, args.max_steps,
     )  # fmt: skip
     logger.info(
-        "recipe %s on %s process(es), %s: effective batch %s = micro-batch %s x accumulation %s x processes %s; %s steps",
+        "recipe %s, %s process(es), %s: effective batch %s = micro-batch %s x accumulation %s x processes %s; %s steps",
         recipe.name, processes, args.device.type, recipe.train.effective_batch, recipe.train.micro_batch,
         args.gradient_accumulation_steps, processes, steps,
     )  # fmt: skip

@@ -25,19 +25,34 @@ def surroundings() -> dict[str, str]:
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """`launch(script, *arguments, config=None, status=0)`: run to the end in tmp_path and check the exit status."""
+    """`launch(script, *arguments, config=None)`: accelerate launch in tmp_path; it must succeed."""
 
-    def run(
-        script: str, *arguments: str, config: str | None = None, status: int = 0
-    ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            command(script, *arguments, config=config),
-            cwd=tmp_path, env=surroundings(), capture_output=True, text=True, timeout=400, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}"
+    def run(script: str, *arguments: str, config: str | None = None) -> subprocess.CompletedProcess[str]:
+        done = finished(command(script, *arguments, config=config), tmp_path)
+        assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}"
         return done
 
     return run
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Callable[..., str]:
+    """`refused(script, *arguments)`: what a plain start, which must be refused with status 2, writes to stderr."""
+
+    def run(script: str, *arguments: str) -> str:
+        done = finished([sys.executable, str(ROOT / script), *arguments], tmp_path)
+        assert done.returncode == 2, f"exit status {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}"
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    return run
+
+
+def finished(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        arguments, cwd=folder, env=surroundings(), capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL, timeout=280,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -39,7 +39,8 @@ def test_loss_and_gradients_do_not_depend_on_the_micro_batch(model, mixed_recipe
 
 @pytest.mark.parametrize("model", FAMILIES)
 def test_fp32_weights_move_under_bf16_compute(model, mixed_recipe, trainer_of):
-    trainer = trainer_of(mixed_recipe(model, "train.precision=bf16", "trainer.learning_rate=1e-5", "trainer.warmup_steps=0"))
+    overrides = ["train.precision=bf16", "trainer.learning_rate=1e-5", "trainer.warmup_steps=0"]
+    trainer = trainer_of(mixed_recipe(model, *overrides))
     before = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
     assert {p.dtype for p in before.values()} == {torch.float32}
     recorder = GradientRecorder()
