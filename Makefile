@@ -6,8 +6,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Two processes that each take every core are slower than two with one.
-export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || echo 2)
+CORES := $(shell nproc 2>/dev/null || echo 2)
+export OMP_NUM_THREADS ?= $(CORES)
 export TOKENIZERS_PARALLELISM ?= false
 RUN := runs/quickstart-$(shell date -u +%Y%m%d-%H%M%S)
 
@@ -37,11 +37,11 @@ quickstart: $(STAMP) ## learn 2x2 puzzles from real photos on this machine's CPU
 	  echo "failed: quickstart, see above; do: look into $(RUN), then run make quickstart again (it takes a new folder)"; exit 1; }
 
 test: $(STAMP) ## install what is missing and run the tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow and not gpu and not browser" $(ARGS) || { \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) -m "not slow and not gpu and not browser" $(ARGS) || { \
 	  echo "failed: tests; do: make test ARGS='--lf -x' runs the failed ones again"; exit 1; }
 
 test-slow: $(STAMP) ## run the long tests too
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "slow and not gpu and not browser" $(ARGS) || { \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) -m "slow and not gpu and not browser" $(ARGS) || { \
 	  echo "failed: slow tests; do: make test-slow ARGS='--lf -x' runs the failed ones again"; exit 1; }
 
 lint: $(STAMP) ## ruff and mypy

@@ -14,8 +14,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import median
 
 from eval_hooks.records import read_records
+from eval_hooks.run_files import checkpoints, evaluated_steps, records_file
 from eval_hooks.summary import summarize
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,9 +31,9 @@ def main(argv: list[str]) -> int:
     for seed in options["seeds"].split(","):
         run = Path(options["output_dir"]) / f"seed-{seed}"
         started = time.monotonic()
-        launched = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", "1", "train/sft.py"]
+        launcher = [sys.executable, "-m", "accelerate.commands.launch", "--quiet", "--num_processes", "1"]
         done = subprocess.run(
-            [*launched, "recipe=quickstart", f"seed={seed}", f"output_dir={run.resolve()}"],
+            [*launcher, "train/sft.py", "recipe=quickstart", f"seed={seed}", f"output_dir={run.resolve()}"],
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         seconds = time.monotonic() - started
@@ -46,23 +48,21 @@ def main(argv: list[str]) -> int:
 def curve(run: Path) -> str:
     """`step:exact match` of every evaluation of a run, the last one marked final."""
     points = []
-    for file in sorted((run / "records").glob("*.jsonl")):
-        for part, summary in summarize(read_records(file)).items():
-            points.append(f"{file.stem.removeprefix('step-').lstrip('0')}:{summary.means['em']:.3f} ({part})")
+    for step in [*evaluated_steps(run), None]:
+        file = records_file(run, step)
+        if file.is_file():
+            summary = summarize(read_records(file).records)["2x2"]
+            points.append(f"{'final' if step is None else step}:{summary.means['em']:.3f}")
     return "  ".join(points)
 
 
 def tokens_per_second(run: Path) -> float:
     """Median over the logged steps; tokens are image, prompt and answer tokens without padding."""
-    states = sorted(run.glob("checkpoint-*/trainer_state.json"), key=lambda path: int(path.parent.name.split("-")[1]))
-    if not states:
+    folders = list(checkpoints(run).values())
+    if not folders:
         return float("nan")
-    rates = sorted(
-        entry["tokens_per_second"]
-        for entry in json.loads(states[-1].read_text())["log_history"]
-        if "tokens_per_second" in entry
-    )
-    return rates[len(rates) // 2]
+    history = json.loads((folders[-1] / "trainer_state.json").read_text())["log_history"]
+    return median(entry["tokens_per_second"] for entry in history if "tokens_per_second" in entry)
 
 
 if __name__ == "__main__":

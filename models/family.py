@@ -87,7 +87,7 @@ def _resolve_tower(family: Family, tower: str, asked: str, flash: bool) -> tuple
             return "sdpa", f"auto; not flash_attention_2: {forbidden}"
         if flash:
             return "flash_attention_2", "auto; flash-attn is installed"
-        return "sdpa", "auto; flash_attention_2 needs the flash-attn package and a CUDA GPU"
+        return "sdpa", "auto; flash_attention_2 needs the flash-attn package, a CUDA GPU and bf16"
     if asked == "flash_attention_2" and forbidden:
         raise ValueError(
             f"got model.attention.{tower}=flash_attention_2; {family.name} allows auto, sdpa, eager there, because "

@@ -42,14 +42,17 @@ class Loaded:
     max_tokens: int
 
 
-def load_model(model: Model, *, seed: int, dtype: torch.dtype, log: Callable[[str], None] = logger.info) -> Loaded:
+def load_model(
+    model: Model, *, seed: int, dtype: torch.dtype, flash: bool = True, log: Callable[[str], None] = logger.info
+) -> Loaded:
     """The model of a recipe, on the CPU, its parameters in dtype.
 
-    `seed` decides the weights of a scratch model. `log` gets one line per tower about its attention. Raises ValueError
+    `seed` decides the weights of a scratch model. `flash` says whether Flash Attention may be used, which computes in
+    16 bits only. `log` gets one line per tower about its attention. Raises ValueError
     if attention or image limits do not fit, CheckpointError if weights cannot be had or do not match.
     """
     family = FAMILIES[model.family]
-    attention, lines = family.resolve_attention(model.attention, flash=is_flash_attn_2_available())
+    attention, lines = family.resolve_attention(model.attention, flash=flash and is_flash_attn_2_available())
     if model.scratch is not None:
         built, processor = build_scratch(model, seed)
         built.set_attn_implementation(attention)

@@ -31,6 +31,7 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
         problems += _eval_problems(judged, asked or parts)
     if trained := _as(Train, tree.get("train", {})):
         problems += _train_problems(trained)
+        problems += _attention_problems(model, trained) if model else []
     problems += _photos_problems(tree)
     trainer = tree.get("trainer")
     if isinstance(trainer, dict):
@@ -74,6 +75,18 @@ def _model_problems(model: Model) -> list[str]:
     if low and high and low > high:
         problems.append(problem("model.image.min_px", str(low), f"up to max_px, {high}", "do lower it"))
     return problems
+
+
+def _attention_problems(model: Model, trained: Train) -> list[str]:
+    """Flash Attention computes in 16 bits only."""
+    return [
+        problem(
+            f"model.attention.{tower}", "flash_attention_2 with train.precision=fp32", "auto, sdpa or eager there",
+            f"do set train.precision=bf16 or model.attention.{tower}=auto",
+        )
+        for tower, asked in model.attention
+        if asked == "flash_attention_2" and trained.precision == "fp32"
+    ]  # fmt: skip
 
 
 def _parts_problems(at: tuple[str, str], parts: dict[str, Any]) -> list[str]:

@@ -114,6 +114,28 @@ def describe_parameters(model: nn.Module) -> str:
     return "\n".join(lines)
 
 
+def check_memory(model: nn.Module, gpu_bytes: int | None) -> None:
+    """Refuse a model whose weights, gradients and AdamW state alone exceed one GPU, before it is moved there.
+
+    Args:
+        gpu_bytes: memory of one GPU; None on a CPU, where nothing is refused.
+
+    Raises:
+        ValueError: it cannot fit. That it fits with its activations is not said.
+    """
+    if gpu_bytes is None:
+        return
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    state = sum(12 * parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    if weights + state > gpu_bytes:
+        gib = 2**30
+        raise ValueError(
+            f"got a model that needs {(weights + state) / gib:.1f} GiB per GPU for weights, gradients and AdamW state; "
+            f"each process holds all of it, and a GPU here has {gpu_bytes / gib:.1f} GiB; set train.method=lora, or "
+            "choose a smaller model"
+        )
+
+
 def _tower(name: str) -> str:
     if "merger" in name or "multi_modal_projector" in name:
         return "projector"

@@ -26,7 +26,7 @@ from models.lora import add_lora
 from recipes.loader import load_recipe
 from train import require_this_clone
 from train.arguments import check_sharding, sft_arguments
-from train.check import check_labels, check_lengths, describe_parameters, num_steps, seen_indices
+from train.check import check_labels, check_lengths, check_memory, describe_parameters, num_steps, seen_indices
 from train.console import set_up_logging
 from train.progress import Progress
 from train.run_folder import environment, open_run_folder, write_provenance
@@ -67,11 +67,12 @@ def main(argv: list[str]) -> int:
     # model and processor
     full, bf16 = recipe.train.method == "full", recipe.train.precision == "bf16"
     dtype = torch.bfloat16 if bf16 and not full else torch.float32  # what trains is fp32: bf16 loses small steps
-    loaded = load_model(recipe.model, seed=recipe.seed, dtype=dtype)
+    loaded = load_model(recipe.model, seed=recipe.seed, dtype=dtype, flash=bf16)
     set_seed(recipe.seed)
     if not full:
         loaded = add_lora(loaded, recipe.train.lora)
-    logger.info("%s", describe_parameters(loaded.model))
+    logger.info("what trains\n%s", describe_parameters(loaded.model))
+    check_memory(loaded.model, torch.cuda.mem_get_info()[1] if args.device.type == "cuda" else None)
 
     # trainer
     trainer = PuzzleTrainer(recipe, loaded, mixture, args)

@@ -32,7 +32,12 @@ def weights(checkpoint: Path) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     ("model", "method", "evaluated"),
-    [("tiny_qwen3_vl", "full", 1), ("tiny_qwen3_vl", "lora", 0), ("tiny_gemma3", "full", 0), ("tiny_gemma3", "lora", 0)],
+    [
+        ("tiny_qwen3_vl", "full", 1),
+        ("tiny_qwen3_vl", "lora", 0),
+        ("tiny_gemma3", "full", 0),
+        ("tiny_gemma3", "lora", 0),
+    ],
 )
 def test_the_mixed_grid_trains_all_four_grids(model, method, evaluated, launch, tmp_path):
     done = launch(

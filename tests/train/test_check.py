@@ -1,0 +1,97 @@
+"""What is refused or told before the first step."""
+
+import pytest
+import torch
+
+from data_mix.mixture import training_mixture
+from data_mix.photos import find_photos
+from models.load import load_model
+from recipes.loader import load_recipe
+from train.arguments import accumulation_steps, check_sharding, sft_arguments
+from train.check import check_labels, check_lengths, check_memory, describe_parameters, num_steps
+from train.trainer import PuzzleTrainer
+
+
+def quickstart(*overrides):
+    return load_recipe(["recipe=quickstart", "wandb.mode=disabled", *overrides])
+
+
+def test_the_mixed_grid_takes_102_steps():
+    recipe = load_recipe(["recipe=mixed_grid"])
+    examples = sum(part.count for part in recipe.data.parts.values())
+    assert examples == 6500
+    assert num_steps(examples, recipe.train.effective_batch, 1, max_steps=-1) == 102
+
+
+@pytest.mark.parametrize(("micro", "processes", "steps"), [(1, 1, 64), (2, 8, 4), (8, 8, 1)])
+def test_the_effective_batch_is_kept_by_accumulation(micro, processes, steps):
+    recipe = load_recipe(["recipe=mixed_grid", f"train.micro_batch={micro}"])
+    assert accumulation_steps(recipe, processes) == steps
+
+
+def test_an_effective_batch_that_cannot_be_kept_is_refused_with_one_that_can():
+    recipe = load_recipe(["recipe=mixed_grid", "train.micro_batch=5"])
+    with pytest.raises(ValueError, match=r"multiple of micro_batch x processes = 15; set train\.effective_batch=60"):
+        accumulation_steps(recipe, processes=3)
+
+
+@pytest.mark.parametrize(
+    ("sharding", "processes", "environment", "told"),
+    [
+        ("none", 2, {}, "got none on 2 processes"),
+        ("ddp", 1, {}, "got ddp on one process"),
+        ("ddp", 2, {"ACCELERATE_USE_FSDP": "true"}, "launch with FSDP"),
+        ("null", 2, {"ACCELERATE_USE_DEEPSPEED": "true"}, "launch with DeepSpeed"),
+    ],
+)
+def test_a_launch_that_does_not_fit_the_sharding_is_refused(sharding, processes, environment, told):
+    with pytest.raises(ValueError, match=told):
+        check_sharding(quickstart(f"train.sharding={sharding}"), processes, environment)
+
+
+def test_a_model_larger_than_a_gpu_is_refused_before_it_is_moved():
+    model = torch.nn.Linear(1000, 1000, bias=False)  # 16 bytes each: 16 MB
+    check_memory(model, gpu_bytes=16_000_000)
+    check_memory(model, gpu_bytes=None)
+    with pytest.raises(ValueError, match=r"set train\.method=lora"):
+        check_memory(model, gpu_bytes=15_999_999)
+    model.weight.requires_grad = False
+    check_memory(model, gpu_bytes=4_000_000)
+
+
+def test_the_table_of_what_trains_counts_each_tower(in_tmp_path):
+    recipe = quickstart()
+    model = load_model(recipe.model, seed=0, dtype=torch.float32).model
+    model.model.visual.requires_grad_(False)
+    table = {line.split()[0]: line.split()[1:] for line in describe_parameters(model).splitlines()}
+    total = sum(parameter.numel() for parameter in model.parameters())
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    assert table["all"] == [f"{total:,}", f"{trained:,}"]
+    assert table["vision"][1] == "0"
+    assert table["language"][0] == table["language"][1]
+
+
+def test_an_example_that_does_not_fit_is_named_with_the_length_it_needs(in_tmp_path):
+    recipe = quickstart("model.max_tokens=60")
+    mixture = training_mixture(recipe, find_photos(recipe.data.photos))
+    loaded = load_model(recipe.model, seed=0, dtype=torch.float32)
+    with pytest.raises(
+        ValueError, match=r"model\.max_tokens: got 60, but 5 of 5 .* of part 2x2 \(jigshape-\w+\)"
+    ) as told:
+        check_lengths(loaded, mixture, range(5), rank=0, processes=1)
+    needed = int(str(told.value).rpartition("set model.max_tokens=")[2].split()[0])
+    recipe = quickstart(f"model.max_tokens={needed}")
+    check_lengths(load_model(recipe.model, seed=0, dtype=torch.float32), mixture, range(5), rank=0, processes=1)
+
+
+def test_labels_that_are_not_the_answer_and_its_end_are_refused(in_tmp_path):
+    recipe = quickstart()
+    mixture = training_mixture(recipe, find_photos(recipe.data.photos))
+    loaded = load_model(recipe.model, seed=0, dtype=torch.float32)
+    trainer = PuzzleTrainer(recipe, loaded, mixture, sft_arguments(recipe, processes=1))
+    row = trainer.train_dataset[0]
+    batch = trainer.data_collator([row])
+    check_labels(loaded, row["posed"], batch)
+    batch["labels"][0, -1] = -100
+    with pytest.raises(ValueError, match="answer and the end of turn"):
+        check_labels(loaded, row["posed"], batch)
