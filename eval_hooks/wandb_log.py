@@ -88,8 +88,8 @@ def start_wandb(recipe: Recipe, provenance: Mapping[str, object] | None = None) 
             f"wandb.mode: got {recipe.wandb.mode}, but W&B refused to start: {error}; "
             "set wandb.mode=offline and run `wandb sync` later"
         ) from error
-    where = wandb.run.url if wandb.run is not None else None
-    logger.info("W&B: %s", where or f"offline, in {folder / 'wandb'}; `wandb sync` uploads it")
+    offline = f"offline, in {folder / 'wandb'}; `wandb sync` uploads it"
+    logger.info("W&B: %s", wandb.run.url if recipe.wandb.mode == "online" and wandb.run else offline)
 
 
 def log_evaluation(

@@ -30,6 +30,7 @@ def set_up_logging(main_process: bool) -> None:
     for package in ("tasks", "recipes", "data_mix", "models", "eval_hooks", "train"):
         logging.getLogger(package).setLevel(level)
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
     for known in (".*pin_memory.*", ".*activation_checkpointing.*"):  # nothing that a user could act on
         warnings.filterwarnings("ignore", message=known)

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import set_seed
+from transformers import PrinterCallback, set_seed
 
 from data_mix.mixture import evaluation_mixture, training_mixture
 from data_mix.photos import find_photos
@@ -81,6 +81,7 @@ def main(argv: list[str]) -> int:
     first = trainer.train_dataset[seen[0]]
     check_labels(loaded, first["posed"], trainer.data_collator([first]))
     evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture)
+    trainer.remove_callback(PrinterCallback)
     trainer.add_callback(evaluation)
     trainer.add_callback(Progress())
     if recipe.dry_run:

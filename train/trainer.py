@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from transformers import Trainer
+from transformers.trainer import TRAINING_ARGS_NAME
 from trl import SFTConfig, SFTTrainer
 
 from data_mix.mixture import Mixture
@@ -92,6 +93,8 @@ class PuzzleTrainer(SFTTrainer):
         if dist.is_initialized():
             dist.barrier()
         if self.args.should_save:
+            pickled = Path(self.args.output_dir, PARTIAL, f"checkpoint-{self.state.global_step}", TRAINING_ARGS_NAME)
+            pickled.unlink(missing_ok=True)  # nobody reads it, and recipe.yaml says the same
             publish(Path(self.args.output_dir), self.state.global_step, keep=self._keep)
         if dist.is_initialized():
             dist.barrier()
