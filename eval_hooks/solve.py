@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+import transformers
 
 from data_mix.images import BadPhoto, load_rgb
 from data_mix.mixture import Posed
@@ -182,6 +183,7 @@ def main(argv: list[str]) -> int:
     if not argv or any(token in ("help", "--help", "-h") for token in argv):
         print(USAGE)
         return 0 if argv else 2
+    transformers.logging.disable_progress_bar()
     try:
         request = parse_request(argv)
         record = solve(request)

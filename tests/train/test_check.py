@@ -30,8 +30,8 @@ def test_the_effective_batch_is_kept_by_accumulation(micro, processes, steps):
 
 
 def test_an_effective_batch_that_cannot_be_kept_is_refused_with_one_that_can():
-    recipe = load_recipe(["recipe=mixed_grid", "train.micro_batch=5"])
-    with pytest.raises(ValueError, match=r"multiple of micro_batch x processes = 15; set train\.effective_batch=60"):
+    recipe = load_recipe(["recipe=mixed_grid", "train.micro_batch=4"])
+    with pytest.raises(ValueError, match=r"multiple of micro_batch x processes = 12; set train\.effective_batch=60"):
         accumulation_steps(recipe, processes=3)
 
 

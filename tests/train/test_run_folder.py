@@ -1,0 +1,74 @@
+"""The run folder: never overwritten, continued where it stopped, and it says what it came from."""
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from recipes.loader import load_recipe
+from train.checkpoints import PARTIAL
+from train.run_folder import environment, git_commit, open_run_folder, write_provenance
+
+
+def recipe_in(folder, *overrides):
+    return load_recipe(["recipe=quickstart", f"output_dir={folder}", *overrides])
+
+
+def test_an_empty_folder_starts_a_run(tmp_path):
+    assert open_run_folder(recipe_in(tmp_path / "run")) is None
+
+
+def test_a_folder_with_checkpoints_is_refused_without_resume(tmp_path):
+    (tmp_path / "checkpoint-3").mkdir()
+    with pytest.raises(ValueError, match="holds a run up to checkpoint-3"):
+        open_run_folder(recipe_in(tmp_path))
+
+
+def test_resume_takes_the_newest_complete_checkpoint(tmp_path):
+    for name in ("checkpoint-9", "checkpoint-10", f"{PARTIAL}/checkpoint-11"):
+        (tmp_path / name).mkdir(parents=True)
+    assert open_run_folder(recipe_in(tmp_path, "resume=true")) == tmp_path / "checkpoint-10"
+
+
+def test_resume_without_a_checkpoint_starts_anew_and_says_so(tmp_path, caplog):
+    assert open_run_folder(recipe_in(tmp_path, "resume=true")) is None
+    assert "starts at step 0" in caplog.text
+
+
+def test_resume_names_what_has_changed_in_the_recipe(tmp_path, caplog):
+    write_provenance(recipe_in(tmp_path), {})
+    (tmp_path / "checkpoint-1").mkdir()
+    with caplog.at_level(logging.WARNING):
+        open_run_folder(recipe_in(tmp_path, "resume=true", "trainer.learning_rate=5e-4"))
+    assert "trainer.learning_rate was 0.001 in the stored recipe and is 0.0005 now" in caplog.text
+    assert caplog.text.count("was") == 1
+
+
+def test_provenance_is_stored_and_an_interrupted_save_is_cleared(tmp_path):
+    (tmp_path / PARTIAL / "checkpoint-5").mkdir(parents=True)
+    recipe = recipe_in(tmp_path)
+    write_provenance(recipe, environment())
+    assert not (tmp_path / PARTIAL).exists()
+    assert load_recipe([f"recipe={tmp_path / 'recipe.yaml'}"]) == recipe
+    stored = json.loads((tmp_path / "environment.json").read_text())
+    assert stored["python"] == sys.version.split()[0]
+    assert stored["packages"]["torch"]
+
+
+def test_the_commit_of_a_changed_tree_is_marked_dirty(tmp_path):
+    def git(*arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    assert git_commit(tmp_path) is None
+    git("init")
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-m", "first")
+    clean = git_commit(tmp_path)
+    assert clean is not None
+    assert len(clean) == 40
+    (tmp_path / "file").write_text("two")
+    assert git_commit(tmp_path) == f"{clean}-dirty"
