@@ -14,11 +14,8 @@ from PIL import Image
 from transformers import GenerationConfig
 
 from models.load import Loaded
-from models.tokens import encode_prompt
+from models.tokens import SEQUENCES, encode_prompt
 from tasks.contract import Message
-
-SEQUENCES = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
-"""Inputs with one entry per token, which are padded; all others have one row per image or patch and are joined."""
 
 
 @dataclass(frozen=True)

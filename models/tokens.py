@@ -10,6 +10,9 @@ from PIL import Image
 from models.load import Loaded
 from tasks.contract import Message, Span
 
+SEQUENCES = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
+"""Inputs with one entry per token, which are padded; all others have one row per image or patch and are joined."""
+
 
 def encode_prompt(loaded: Loaded, messages: list[Message], images: list[Image.Image]) -> dict[str, torch.Tensor]:
     """A batch of one, up to where the assistant's answer begins, images at their places in messages.

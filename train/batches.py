@@ -14,15 +14,13 @@ from torch.utils.data import Sampler
 from data_mix.mixture import Mixture, Posed
 from data_mix.streams import stream
 from models.load import Loaded
-from models.tokens import answer_encoding, encode_prompt
+from models.tokens import SEQUENCES, answer_encoding, encode_prompt
 
 IGNORED = -100
 """Label of a position that carries no loss."""
 
 LOSS_FIELDS = ("labels", "loss_weights", "informative")
 """What a batch holds beside the model's own inputs."""
-
-_SEQUENCE_FIELDS = ("attention_mask", "token_type_ids", "mm_token_type_ids")
 
 
 def as_dataset(mixture: Mixture) -> datasets.Dataset:
@@ -100,8 +98,8 @@ class Collator:
         fields["loss_weights"] = torch.cat([torch.zeros(prompt.shape), weights], dim=1)
         fields["informative"] = torch.cat([torch.zeros(prompt.shape, dtype=torch.bool), informative], dim=1)
         fields["input_ids"] = torch.cat([prompt, answer], dim=1)
-        for name in _SEQUENCE_FIELDS:
-            if name in fields:
+        for name in SEQUENCES:
+            if name in fields and name != "input_ids":
                 filler = torch.ones_like(answer) if name == "attention_mask" else torch.zeros_like(answer)
                 fields[name] = torch.cat([fields[name], filler.to(fields[name].dtype)], dim=1)
         return fields
@@ -109,7 +107,7 @@ class Collator:
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         encoded = [self.encode(row["posed"], row["images"]) for row in rows]
         length = max(example["input_ids"].shape[1] for example in encoded)
-        padding = dict.fromkeys((*_SEQUENCE_FIELDS, *LOSS_FIELDS), 0)
+        padding = dict.fromkeys((*SEQUENCES, *LOSS_FIELDS), 0)
         padding |= {"labels": IGNORED, "input_ids": self.loaded.processor.tokenizer.pad_token_id}
         batch = {}
         for name in encoded[0]:

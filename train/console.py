@@ -34,3 +34,10 @@ def set_up_logging(main_process: bool) -> None:
     datasets.disable_progress_bars()
     for known in (".*pin_memory.*", ".*activation_checkpointing.*"):  # nothing that a user could act on
         warnings.filterwarnings("ignore", message=known)
+
+
+def refusal(error: ValueError) -> int:
+    """Say why a run is refused, in the error's own words; the exit status for it. The traceback is a debug line."""
+    logging.getLogger("train").debug("refused", exc_info=error)
+    print(f"error: {error}", file=sys.stderr)
+    return 2

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import torch
+from accelerate import PartialState
 from transformers import PrinterCallback, set_seed
 
 from data_mix.mixture import evaluation_mixture, training_mixture
@@ -24,10 +25,11 @@ from eval_hooks.wandb_log import check_wandb, start_wandb
 from models.load import load_model
 from models.lora import add_lora
 from recipes.loader import load_recipe
+from recipes.schema import Recipe
 from train import require_this_clone
 from train.arguments import check_sharding, sft_arguments
 from train.check import check_labels, check_lengths, check_memory, describe_parameters, num_steps, seen_indices
-from train.console import set_up_logging
+from train.console import refusal, set_up_logging
 from train.progress import Progress
 from train.run_folder import environment, open_run_folder, write_provenance
 from train.trainer import PuzzleTrainer
@@ -35,7 +37,8 @@ from train.trainer import PuzzleTrainer
 logger = logging.getLogger("train.sft")
 
 
-def main(argv: list[str]) -> int:
+def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path | None]:
+    """Everything that can fail of what was asked for; nothing of it trains."""
     rank, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     set_up_logging(main_process=rank == 0)
 
@@ -84,15 +87,18 @@ def main(argv: list[str]) -> int:
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(evaluation)
     trainer.add_callback(Progress())
-    if recipe.dry_run:
-        logger.info("dry run: everything but training is done and nothing is wrong")
-        return 0
-    if rank == 0:
+    if rank == 0 and not recipe.dry_run:
         provenance = environment()
         write_provenance(recipe, provenance)
         start_wandb(recipe, provenance)
+    return recipe, trainer, evaluation, checkpoint
 
-    # train; the last step is saved and evaluated like every checkpoint
+
+def run(recipe: Recipe, trainer: PuzzleTrainer, evaluation: EvalCallback, checkpoint: Path | None) -> int:
+    """Train; the last step is saved and evaluated like every checkpoint."""
+    if recipe.dry_run:
+        logger.info("dry run: everything but training is done and nothing is wrong")
+        return 0
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     missed = check_require(evaluation.final_summary, recipe.eval.require)
     for line in missed:
@@ -104,9 +110,9 @@ def main(argv: list[str]) -> int:
 if __name__ == "__main__":
     require_this_clone(__file__)
     try:
-        status = main(sys.argv[1:])
-    except ValueError as error:
-        logging.getLogger("train").debug("traceback", exc_info=True)
-        print(f"error: {error}", file=sys.stderr)
-        status = 2
+        prepared = prepare(sys.argv[1:])
+    except ValueError as refused:
+        sys.exit(refusal(refused))
+    status = run(*prepared)
+    PartialState().destroy_process_group()
     sys.exit(status)
