@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-import numpy as np
 from PIL import Image
 from pydantic import BaseModel, ConfigDict
+
+from tasks.photo import Board, Photo, as_photo
 
 Span = tuple[int, int]
 """Characters [start, stop) of a text."""
@@ -23,30 +24,6 @@ class Spec(BaseModel):
     """A frozen, validated description of one kind of puzzle. Each task derives its own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Photo(Protocol):
-    """A source image. `size` is (width, height) in px; `id` never changes for the same content."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def size(self) -> tuple[int, int]: ...
-
-    def pixels(self, width: int, height: int, box: tuple[float, float, float, float] | None = None) -> np.ndarray:
-        """The photo's `box` (left, top, right, bottom in source px; None: all of it), Lanczos-resized
-        to uint8 (height, width, 3). Callers must not write into the array: it may be cached."""
-        ...
-
-
-class Board(NamedTuple):
-    """The area that a task takes from a photo: size in px, and how many pieces it is cut into."""
-
-    width: int
-    height: int
-    columns: int
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -126,11 +103,6 @@ class Task:
 
     def make(self, spec: BaseModel, photo: Photo | Image.Image | None, seed: int) -> Example:
         """Pose and render one example; a bare PIL image is wrapped."""
-        from tasks.photo import as_photo
-
         wrapped = as_photo(photo)
         puzzle = self.pose(spec, wrapped, seed)
         return Example(puzzle, self.render(puzzle, wrapped))
-
-
-TaskTable = Mapping[str, Task]

@@ -1,15 +1,38 @@
-"""A photo made of a bare PIL image."""
+"""Photos as tasks see them: what one can do, the board cut from it, and one made of a bare PIL image."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from PIL import Image
 
-from tasks.contract import Board, Photo
+
+class Photo(Protocol):
+    """A source image. `size` is (width, height) in px; `id` never changes for the same content."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def size(self) -> tuple[int, int]: ...
+
+    def pixels(self, width: int, height: int, box: tuple[float, float, float, float] | None = None) -> np.ndarray:
+        """The photo's `box` (left, top, right, bottom in source px; None: all of it), Lanczos-resized
+        to uint8 (height, width, 3). Callers must not write into the array: it may be cached."""
+        ...
+
+
+class Board(NamedTuple):
+    """The area that a task takes from a photo: size in px, and how many pieces it is cut into."""
+
+    width: int
+    height: int
+    columns: int
+    rows: int
 
 
 @dataclass(frozen=True)
