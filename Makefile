@@ -11,11 +11,11 @@ export OMP_NUM_THREADS ?= $(CORES)
 export TOKENIZERS_PARALLELISM ?= false
 RUN := runs/quickstart-$(shell date -u +%Y%m%d-%H%M%S)
 
-.PHONY: help install quickstart test test-slow lint format clean
+.PHONY: help install quickstart test lint format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1 - /'
-	@echo "  variables: PYTHON=python3.12 (what .venv is made from), ARGS='seed=1' (added to quickstart, test, test-slow)"
+	@echo "  variables: PYTHON=python3.12 (what .venv is made from), ARGS='seed=1' (added to quickstart, test)"
 
 install: $(STAMP) ## make .venv and install; does nothing when nothing has changed
 	@echo "$(VENV) is ready"
@@ -37,12 +37,8 @@ quickstart: $(STAMP) ## learn 2x2 puzzles from real photos on this machine's CPU
 	  echo "failed: quickstart, see above; do: look into $(RUN), then run make quickstart again (it takes a new folder)"; exit 1; }
 
 test: $(STAMP) ## install what is missing and run the tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) -m "not slow and not gpu and not browser" $(ARGS) || { \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) -m "not gpu" $(ARGS) || { \
 	  echo "failed: tests; do: make test ARGS='--lf -x' runs the failed ones again"; exit 1; }
-
-test-slow: $(STAMP) ## run the long tests too
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) -m "slow and not gpu and not browser" $(ARGS) || { \
-	  echo "failed: slow tests; do: make test-slow ARGS='--lf -x' runs the failed ones again"; exit 1; }
 
 lint: $(STAMP) ## ruff and mypy
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy || { \

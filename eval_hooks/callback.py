@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 class Clocked(Protocol):
     """A trainer that can leave the time of an evaluation out of its speed."""
 
-    def restart_clock(self) -> None: ...
+    def off_the_clock(self) -> AbstractContextManager[None]: ...
 
 
 class EvalCallback(TrainerCallback):
@@ -48,7 +49,7 @@ class EvalCallback(TrainerCallback):
         self._trainer = trainer
         self._recipe = recipe
         self._loaded = loaded
-        self._mixture = checkpoint_mixture
+        self._mixture, self._final = checkpoint_mixture, final_mixture
         self._larger = max(final_mixture, checkpoint_mixture, key=len)
         self._run = Path(recipe.output_dir)
         self.final_summary: Summary = {}
@@ -83,7 +84,7 @@ class EvalCallback(TrainerCallback):
             self._report("eval", state, self._mixture, _first(records, count))
         if final_count:
             chosen = _first(records, final_count)
-            self.final_summary = self._report("final", state, self._larger, chosen)
+            self.final_summary = self._report("final", state, self._final, chosen)
 
     def _checkpoint(self, state: TrainerState) -> None:
         if len(self._mixture):
@@ -91,16 +92,15 @@ class EvalCallback(TrainerCallback):
 
     def _evaluate(self, mixture: Mixture, step: int) -> list[Record]:
         recipe = self._recipe
-        records = evaluate(
-            self._loaded,
-            mixture,
-            batch=recipe.eval.batch,
-            model_name=recipe.model.name,
-            step=step,
-            autocast=torch.bfloat16 if recipe.train.precision == "bf16" else None,
-        )
-        self._trainer.restart_clock()
-        return records
+        with self._trainer.off_the_clock():
+            return evaluate(
+                self._loaded,
+                mixture,
+                batch=recipe.eval.batch,
+                model_name=recipe.model.name,
+                step=step,
+                autocast=torch.bfloat16 if recipe.train.precision == "bf16" else None,
+            )
 
     def _report(self, name: str, state: TrainerState, mixture: Mixture, records: list[Record]) -> Summary:
         """Write, print and log one evaluation; name is eval (at a checkpoint) or final."""

@@ -30,7 +30,7 @@ class Family:
     end_of_turn: str
     """Special token that ends an assistant turn."""
     stop_tokens: tuple[str, ...]
-    """Special tokens at which generation stops; end_of_turn is one of them."""
+    """Special tokens at which generation stops, besides end_of_turn."""
     vision_tokens: tuple[str, ...]
     """Special tokens that stand for or enclose images; a model must never write them."""
     placeholder: str

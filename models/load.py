@@ -84,14 +84,15 @@ def load_checkpoint(
     """
     folder = Path(folder)
     if (folder / ADAPTER_CONFIG).is_file():
-        base = load_model(model, seed=seed, dtype=dtype, log=log)
+        base = load_model(model, seed=seed, dtype=dtype, flash=dtype != torch.float32, log=log)
         _check_vocabulary(folder, base)
         adapted = get_peft_model(base.model, LoraConfig.from_pretrained(str(folder)))
         _load_adapter(adapted, folder)
         return Loaded(adapted.eval(), base.processor, base.family, base.max_tokens)
     family = FAMILIES[model.family]
     _weight_files(folder)
-    attention, lines = family.resolve_attention(model.attention, flash=is_flash_attn_2_available())
+    flash = dtype != torch.float32 and is_flash_attn_2_available()
+    attention, lines = family.resolve_attention(model.attention, flash=flash)
     built = _pretrained(family, str(folder), None, attention, dtype)
     processor = _processor(family, str(folder), None)
     family.limit_images(processor, built.config, model.image)

@@ -44,7 +44,7 @@ _OWNERS: dict[str, str] = {
         "report_to run_name project trackio_space_id trackio_static_space_id trackio_bucket_id"
     ),
     "do set train.workers": "dataloader_num_workers",
-    "do leave it out: the script sets it": "disable_tqdm dataloader_pin_memory",
+    "do leave it out: the script sets it": ("disable_tqdm dataloader_pin_memory dataloader_multiprocessing_context"),
     "do set data.*: the mixture fixes which examples come, and in which order": (
         "remove_unused_columns length_column_name train_sampling_strategy shuffle_dataset dataset_text_field "
         "dataset_kwargs dataset_num_proc dataloader_drop_last dataloader_in_order"

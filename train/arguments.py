@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import os
+
 import torch
 from trl import SFTConfig
 
 from recipes.schema import Recipe
+
+logger = logging.getLogger(__name__)
 
 
 def accumulation_steps(recipe: Recipe, processes: int) -> int:
@@ -17,11 +22,12 @@ def accumulation_steps(recipe: Recipe, processes: int) -> int:
     train = recipe.train
     per_pass = train.micro_batch * processes
     if train.effective_batch % per_pass:
+        smaller = [m for m in range(train.micro_batch, 0, -1) if train.effective_batch % (m * processes) == 0]
         near = max(per_pass, round(train.effective_batch / per_pass) * per_pass)
         raise ValueError(
             f"train.effective_batch: got {train.effective_batch} with micro_batch {train.micro_batch} on {processes} "
-            f"process(es); it must be a multiple of micro_batch x processes = {per_pass}; "
-            f"set train.effective_batch={near}, or another train.micro_batch"
+            f"process(es); it must be a multiple of micro_batch x processes = {per_pass}; set "
+            + (f"train.micro_batch={smaller[0]}" if smaller else f"train.effective_batch={near}")
         )
     return train.effective_batch // per_pass
 
@@ -60,18 +66,21 @@ def sft_arguments(recipe: Recipe, processes: int) -> SFTConfig:
         processes: training processes over all machines.
     """
     train = recipe.train
+    on_cpu = os.environ.get("ACCELERATE_USE_CPU", "false").lower() == "true" or not torch.cuda.is_available()
     owned = {
         "output_dir": recipe.output_dir,
         "per_device_train_batch_size": train.micro_batch,
         "gradient_accumulation_steps": accumulation_steps(recipe, processes),
         "bf16": train.precision == "bf16",
-        "use_cpu": not torch.cuda.is_available(),
+        "use_cpu": on_cpu,
         "save_strategy": "steps",
         "save_steps": train.checkpoint_every,
         "seed": recipe.seed,
         "data_seed": recipe.seed,
         "dataloader_num_workers": train.workers,
-        "dataloader_pin_memory": torch.cuda.is_available(),
+        # a mixture is shared with its workers, not pickled; from Python 3.14 on fork is no longer the default
+        "dataloader_multiprocessing_context": "fork" if train.workers else None,
+        "dataloader_pin_memory": not on_cpu,
         "max_length": None,
         "packing": False,
         "remove_unused_columns": False,
@@ -85,4 +94,11 @@ def sft_arguments(recipe: Recipe, processes: int) -> SFTConfig:
         "gradient_checkpointing": False,
         "lr_scheduler_type": "cosine",
     }
-    return SFTConfig(**{**defaults, **recipe.trainer, **owned})
+    args = SFTConfig(**{**defaults, **recipe.trainer, **owned})
+    if args.n_gpu > 1:
+        logger.warning(
+            "this one process sees %s GPUs and uses the first; to use them all, launch a process for each: "
+            "accelerate launch --config_file launch/accelerate/one_node.yaml ...", args.n_gpu,
+        )  # fmt: skip
+        args._n_gpu = 1  # the library would split each micro-batch over them with nn.DataParallel
+    return args

@@ -70,10 +70,9 @@ def check_lengths(loaded: Loaded, mixture: Mixture, indices: Sequence[int], rank
         )
 
 
-def seen_indices(order: Any, effective_batch: int, max_steps: int) -> list[int]:
-    """The mixture's positions that a run of `max_steps` (or fewer than one epoch) visits, in their order."""
-    indices = list(order)
-    return indices if max_steps < 0 else indices[: max_steps * effective_batch]
+def seen_indices(order: Any, effective_batch: int, steps: int) -> list[int]:
+    """The mixture's positions that `steps` steps visit, in the order of the first epoch."""
+    return list(order)[: steps * effective_batch]
 
 
 def check_labels(loaded: Loaded, posed: Posed, batch: dict[str, torch.Tensor]) -> None:
@@ -145,5 +144,13 @@ def _tower(name: str) -> str:
 
 
 def num_steps(examples: int, effective_batch: int, epochs: float, max_steps: int) -> int:
-    """Optimizer steps of a run; the last step of an epoch may hold fewer examples."""
+    """Optimizer steps of a run; the last step of an epoch may hold fewer examples.
+
+    Raises:
+        ValueError: there would be none.
+    """
+    if max_steps <= 0 and epochs <= 0:
+        raise ValueError(
+            f"trainer.num_train_epochs: got {epochs:g}; allowed: more than 0; set it, or trainer.max_steps"
+        )
     return max_steps if max_steps > 0 else math.ceil(epochs * math.ceil(examples / effective_batch))

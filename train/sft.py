@@ -70,7 +70,7 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     # model and processor
     full, bf16 = recipe.train.method == "full", recipe.train.precision == "bf16"
     dtype = torch.bfloat16 if bf16 and not full else torch.float32  # what trains is fp32: bf16 loses small steps
-    loaded = load_model(recipe.model, seed=recipe.seed, dtype=dtype, flash=bf16)
+    loaded = load_model(recipe.model, seed=recipe.seed, dtype=dtype, flash=bf16 and args.device.type == "cuda")
     set_seed(recipe.seed)
     if not full:
         loaded = add_lora(loaded, recipe.train.lora)
@@ -101,7 +101,7 @@ def run(recipe: Recipe, trainer: PuzzleTrainer, evaluation: EvalCallback, checkp
         return 0
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     missed = check_require(evaluation.final_summary, recipe.eval.require)
-    for line in missed:
+    for line in missed if trainer.is_world_process_zero() else ():
         logger.error(line)
     logger.info("checkpoints, records and pictures are in %s", Path(recipe.output_dir).resolve())
     return 1 if missed else 0

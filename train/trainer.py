@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from transformers import Trainer
 from transformers.trainer import TRAINING_ARGS_NAME
 from trl import SFTConfig, SFTTrainer
@@ -24,7 +25,8 @@ class PuzzleTrainer(SFTTrainer):
     """Trains a loaded model on a mixture.
 
     The loss of a step is sum(weight x nll) / sum(weight) over all its answer tokens, whatever the micro-batches,
-    accumulation and processes that computed it.
+    accumulation and processes that computed it. Where the examples of an epoch do not divide by micro-batch x
+    processes, the library fills the epoch's last micro-batches with examples from its beginning.
     """
 
     def __init__(self, recipe: Recipe, loaded: Loaded, mixture: Mixture, args: SFTConfig, **kwargs: Any) -> None:
@@ -46,6 +48,12 @@ class PuzzleTrainer(SFTTrainer):
 
     def _get_train_sampler(self, train_dataset: Any = None) -> EpochOrder:
         return self.order
+
+    def _init_training_state(self, max_steps: int, *args: Any) -> tuple[int, int]:
+        trained = super()._init_training_state(max_steps, *args)
+        self.state.compute_steps(self.args, max_steps)  # the checkpoint's own intervals would outlive a changed recipe
+        self._last_log = time.monotonic()
+        return trained
 
     def _run_epoch(self, model: Any, epoch: int, **kwargs: Any) -> None:
         # accelerate does not reach the sampler through the wrappers of a resumed, sharded loader
@@ -74,9 +82,14 @@ class PuzzleTrainer(SFTTrainer):
             self._counts, self._last_log = None, now
         Trainer.log(self, logs, start_time)
 
-    def restart_clock(self) -> None:
-        """Leave what was done since the last log line (evaluation, saving) out of the next tokens per second."""
-        self._last_log = time.monotonic()
+    @contextmanager
+    def off_the_clock(self) -> Iterator[None]:
+        """What is done inside (evaluation, saving) does not count in the tokens per second."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self._last_log += time.monotonic() - started
 
     # ---- checkpoints: complete or absent ----
 
@@ -85,19 +98,19 @@ class PuzzleTrainer(SFTTrainer):
         return str(folder / PARTIAL if self._saving else folder)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        self._saving = True
-        try:
-            Trainer._save_checkpoint(self, model, trial)  # TRL's own adds a model card that we do not want
-        finally:
-            self._saving = False
-        if dist.is_initialized():
-            dist.barrier()
-        if self.args.should_save:
-            pickled = Path(self.args.output_dir, PARTIAL, f"checkpoint-{self.state.global_step}", TRAINING_ARGS_NAME)
-            pickled.unlink(missing_ok=True)  # nobody reads it, and recipe.yaml says the same
-            publish(Path(self.args.output_dir), self.state.global_step, keep=self._keep)
-        if dist.is_initialized():
-            dist.barrier()
+        run, step = Path(self.args.output_dir), self.state.global_step
+        with self.off_the_clock():
+            self._saving = True
+            try:
+                Trainer._save_checkpoint(self, model, trial)  # TRL's own adds a model card that we do not want
+            finally:
+                self._saving = False
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                # pickled arguments that nobody reads: recipe.yaml says the same
+                (run / PARTIAL / f"checkpoint-{step}" / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+                publish(run, step, keep=self._keep)
+            self.accelerator.wait_for_everyone()
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         # the library's own loads Gemma3's hub-style keys into nothing, silently
