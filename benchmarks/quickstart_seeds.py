@@ -24,7 +24,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main(argv: list[str]) -> int:
-    options = {"seeds": "0,1,2", "output_dir": "runs/quickstart-seeds"} | dict(token.split("=", 1) for token in argv)
+    options = {"seeds": "0,1,2", "output_dir": "runs/quickstart-seeds"}
+    for token in argv:
+        name, equals, value = token.partition("=")
+        if name not in options or not equals:
+            print(f"got {token}; allowed: {', '.join(f'{known}=...' for known in options)}", file=sys.stderr)
+            return 2
+        options[name] = value
     missed = 0
     print(f"{os.cpu_count()} cores, {os.environ.get('OMP_NUM_THREADS', 'default')} threads")
     print("seed   seconds   tokens/s   exact match by step (held-out photos, free generation)")

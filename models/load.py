@@ -184,7 +184,7 @@ def _weight_files(folder: Path) -> list[Path]:
             raise CheckpointError(f"got {folder} without {', '.join(absent)}; use a complete checkpoint")
         return [folder / name for name in names]
     raise CheckpointError(
-        f"got {folder}, which holds neither {WEIGHTS}, {WEIGHTS_INDEX} nor {ADAPTER_CONFIG}; "
+        f"got {folder}; allowed is a folder that holds {WEIGHTS}, {WEIGHTS_INDEX} or {ADAPTER_CONFIG}; "
         "give the folder of one checkpoint, such as runs/NAME/checkpoint-100"
     )
 

@@ -31,6 +31,8 @@ _PACKAGES = (
     "pillow",
     "wandb",
 )
+_MUST_AGREE = ("model.family", "model.pretrained", "model.revision", "model.scratch", "train.method", "train.lora.rank")
+"""Fields that decide which weights a checkpoint holds."""
 _MAY_DIFFER = ("resume", "dry_run", "output_dir", "wandb")
 """Recipe sections that may change between a run and its continuation without a word."""
 
@@ -42,7 +44,7 @@ def open_run_folder(recipe: Recipe) -> Path | None:
         The newest complete checkpoint when the recipe resumes, else None.
 
     Raises:
-        ValueError: the folder holds a run that would be overwritten.
+        ValueError: the folder holds a run that would be overwritten, or one whose weights do not fit the recipe.
     """
     folder = Path(recipe.output_dir)
     found = list(checkpoints(folder).values())
@@ -59,6 +61,11 @@ def open_run_folder(recipe: Recipe) -> Path | None:
     stored = folder / RECIPE
     if stored.is_file():
         for name, (before, now) in _differences(stored.read_text(), to_yaml(recipe)).items():
+            if name.startswith(_MUST_AGREE):
+                raise ValueError(
+                    f"{name}: got {now}, but the run in {folder} has {before}; its weights fit that only; "
+                    "resume with the stored value, or start a new run: output_dir=..."
+                )
             logger.warning("resume: %s was %s in the stored recipe and is %s now", name, before, now)
     return found[-1]
 

@@ -7,6 +7,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from eval_hooks.records import read_records
+
 SMALL = [
     *(
         f"data.parts.{n}x{n}.{field}"
@@ -43,7 +45,7 @@ def test_the_mixed_grid_trains_all_four_grids(model, method, evaluated, launch, 
     done = launch(
         "train/sft.py", "recipe=mixed_grid", f"model={model}", f"train.method={method}", *SMALL,
         "data.parts.4x4.count=1", "data.parts.8x8.count=1", "data.parts.12x12.count=1", "data.parts.16x16.count=1",
-        "trainer.max_steps=2", f"eval.final_count={evaluated}", "output_dir=run",
+        "trainer.max_steps=2", f"eval.final_count={evaluated}", "train.workers=2", "output_dir=run",
     )  # fmt: skip
     run = tmp_path / "run"
     assert "effective batch 4 = micro-batch 1 x accumulation 4 x processes 1; 2 steps" in done.stderr
@@ -58,14 +60,24 @@ def test_the_mixed_grid_trains_all_four_grids(model, method, evaluated, launch, 
     assert ("adapter_model.safetensors" if method == "lora" else "model.safetensors") in saved
 
 
-def test_two_processes_start_and_give_the_same_first_loss_as_one(launch, tmp_path):
-    common = ["recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "train.precision=fp32", "trainer.max_steps=2"]
+@pytest.mark.parametrize(("model", "method"), [("tiny_qwen3_vl", "full"), ("tiny_gemma3", "lora")])
+def test_two_processes_train_and_evaluate_as_one(model, method, launch, tmp_path):
+    """Five evaluated puzzles: the processes' shares are uneven."""
+    common = [
+        "recipe=mixed_grid", f"model={model}", f"train.method={method}", *SMALL, "train.precision=fp32",
+        "trainer.max_steps=2", "eval.final_count=5", "eval.batch=2",
+        "eval.parts={4x4: {task: jigshape, spec: {grid: 4, piece_px: 8, tab_ratio: 0.3}, count: 1}}",
+    ]  # fmt: skip
     one = launch("train/sft.py", *common, "output_dir=one")
     two = launch("train/sft.py", *common, "output_dir=two", config="cpu2.yaml")
     assert "accumulation 4 x processes 1" in one.stderr
     assert "accumulation 2 x processes 2" in two.stderr
     single, double = losses(tmp_path / "one/checkpoint-2"), losses(tmp_path / "two/checkpoint-2")
+    assert len(single) == 2
     assert double == pytest.approx(single, abs=1e-5)
+    keys = [record.key for record in read_records(tmp_path / "one/records/final.jsonl").records]
+    assert len(keys) == 5
+    assert [record.key for record in read_records(tmp_path / "two/records/final.jsonl").records] == keys
 
 
 @pytest.mark.parametrize("method", ["full", "lora"])

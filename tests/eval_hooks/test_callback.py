@@ -127,6 +127,10 @@ def test_a_final_count_that_is_no_larger_reuses_the_checkpoint_evaluation(train,
     final = read_records(tmp_path / "run/records/final.jsonl").records
     last = read_records(tmp_path / "run/records/step-000004.jsonl").records
     assert final == [record for record in last if record.index == 0]
+    pictures = sorted((tmp_path / "run/pictures/final").iterdir())
+    assert len(pictures) == 2
+    of_last = tmp_path / "run/pictures/step-000004"
+    assert [path.read_bytes() for path in pictures] == [(of_last / path.name).read_bytes() for path in pictures]
 
 
 def test_counts_of_zero_evaluate_nothing(train, tmp_path):

@@ -1,5 +1,7 @@
 """What is refused or told before the first step."""
 
+import re
+
 import pytest
 import torch
 
@@ -29,10 +31,23 @@ def test_the_effective_batch_is_kept_by_accumulation(micro, processes, steps):
     assert accumulation_steps(recipe, processes) == steps
 
 
-def test_an_effective_batch_that_cannot_be_kept_is_refused_with_one_that_can():
-    recipe = load_recipe(["recipe=mixed_grid", "train.micro_batch=4"])
-    with pytest.raises(ValueError, match=r"multiple of micro_batch x processes = 12; set train\.effective_batch=60"):
-        accumulation_steps(recipe, processes=3)
+@pytest.mark.parametrize(
+    ("micro", "processes", "advice"),
+    [
+        (4, 3, "= 12; set train.effective_batch=60"),
+        (64, 2, "= 128; set train.micro_batch=32"),
+        (64, 8, "micro_batch=8"),
+    ],
+)
+def test_an_effective_batch_that_cannot_be_kept_is_refused_with_what_can(micro, processes, advice):
+    recipe = load_recipe(["recipe=mixed_grid", f"train.micro_batch={micro}"])
+    with pytest.raises(ValueError, match=re.escape(advice)):
+        accumulation_steps(recipe, processes)
+
+
+def test_a_run_without_steps_is_refused():
+    with pytest.raises(ValueError, match="num_train_epochs: got 0"):
+        num_steps(100, 10, 0.0, max_steps=-1)
 
 
 @pytest.mark.parametrize(

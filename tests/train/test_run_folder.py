@@ -46,6 +46,13 @@ def test_resume_names_what_has_changed_in_the_recipe(tmp_path, caplog):
     assert caplog.text.count("was") == 1
 
 
+def test_resume_with_other_weights_is_refused(tmp_path):
+    write_provenance(recipe_in(tmp_path), {})
+    (tmp_path / "checkpoint-1").mkdir()
+    with pytest.raises(ValueError, match=r"train\.method: got lora, but the run in .* has full"):
+        open_run_folder(recipe_in(tmp_path, "resume=true", "train.method=lora"))
+
+
 def test_provenance_is_stored_and_an_interrupted_save_is_cleared(tmp_path):
     (tmp_path / PARTIAL / "checkpoint-5").mkdir(parents=True)
     recipe = recipe_in(tmp_path)
