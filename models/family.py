@@ -107,8 +107,8 @@ def token_id(processor: Any, token: str) -> int:
     found = processor.tokenizer.convert_tokens_to_ids(token)
     if found is None or processor.tokenizer.convert_ids_to_tokens(found) != token:  # some give the unknown token's id
         raise ValueError(
-            f"got a tokenizer without the token {token}; allowed is that of the model's own family (model.family); use a "
-            "checkpoint with its own tokenizer files"
+            f"got a tokenizer without the token {token}; allowed is that of the model's own family (model.family); use "
+            "a checkpoint with its own tokenizer files"
         )
     return found
 
