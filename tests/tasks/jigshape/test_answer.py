@@ -145,7 +145,7 @@ def test_hundreds_of_thousands_of_broken_answers_are_read_as_plainly_as_by_hand(
 ):
     rng = random.Random(grid)
     puzzles = [pose(grid, seed) for seed in range(8)]
-    seen = set()
+    seen, scored = set(), set()
     num_valid = 0
     for number in range(num_texts):
         puzzle = puzzles[number % 8]
@@ -163,7 +163,9 @@ def test_hundreds_of_thousands_of_broken_answers_are_read_as_plainly_as_by_hand(
         else:
             assert answer == expected, text
             num_valid += 1
-            if num_valid % 10 == 0:
+            same = (number % 8, str(answer))
+            if same not in scored:
+                scored.add(same)
                 scores, counted = TASK.score(answer, puzzle.target), reference_score(answer, puzzle.target)
                 assert scores.keys() == counted.keys()
                 assert all(abs(scores[entry] - counted[entry]) < 1e-12 for entry in counted), text
