@@ -37,8 +37,6 @@ class Family:
     """What the chat template writes for one image."""
     one_token_image: str
     """What the processor turns a placeholder into, had the image exactly one image token."""
-    allows_packing: bool
-    """Whether several examples may share one row (position ids keep them apart)."""
     vision_positions: str
     """Parameter name of the vision tower's position embedding."""
     no_flash: Mapping[str, str]

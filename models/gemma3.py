@@ -179,7 +179,6 @@ GEMMA3 = Family(
     vision_tokens=VISION_TOKENS,
     placeholder="<start_of_image>",
     one_token_image="\n\n<start_of_image><image_soft_token><end_of_image>\n\n",
-    allows_packing=False,
     vision_positions="model.vision_tower.embeddings.position_embedding.weight",
     no_flash={"language": "Flash Attention drops the bidirectional mask over image tokens"},
     image_tokens=image_tokens,

@@ -175,7 +175,6 @@ QWEN3_VL = Family(
     vision_tokens=VISION_TOKENS,
     placeholder="<|image_pad|>",
     one_token_image="<|image_pad|>",
-    allows_packing=True,
     vision_positions="model.visual.pos_embed.weight",
     no_flash={},
     image_tokens=image_tokens,
