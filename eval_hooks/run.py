@@ -15,8 +15,8 @@ from data_mix.mixture import Posed
 from eval_hooks.records import Record, score_completion
 from eval_hooks.undisturbed import undisturbed
 from models.generation import generate
+from models.lengths import Lengths, example_lengths
 from models.load import Loaded
-from models.tokens import answer_ids, prompt_length
 
 
 class Puzzles(Protocol):
@@ -60,9 +60,11 @@ def plan_batches(loaded: Loaded, puzzles: Puzzles, batch: int) -> list[Batch]:
         ValueError: a puzzle's prompt and reference answer together are longer than the model's longest sequence.
     """
     parts: dict[str, list[_Measured]] = {}
-    for index in range(len(puzzles)):
-        measured = _measure(loaded, index, puzzles[index])
-        parts.setdefault(measured.part, []).append(measured)
+    asked = [puzzles[index] for index in range(len(puzzles))]
+    for index, (posed, needed) in enumerate(
+        zip(asked, example_lengths(loaded, [posed.puzzle for posed in asked]), strict=True)
+    ):
+        parts.setdefault(posed.part, []).append(_measured(loaded, index, posed, needed))
     batches = []
     for part in parts.values():
         part.sort(key=_longest_first)
@@ -71,17 +73,15 @@ def plan_batches(loaded: Loaded, puzzles: Puzzles, batch: int) -> list[Batch]:
     return [Batch(tuple(m.index for m in members), max(m.limit for m in members)) for members in batches]
 
 
-def _measure(loaded: Loaded, index: int, posed: Posed) -> _Measured:
-    puzzle = posed.puzzle
-    prompt = prompt_length(loaded, puzzle.messages, list(puzzle.image_sizes))
-    gold = len(answer_ids(loaded, posed.task.gold(puzzle.target)))
-    if prompt + gold > loaded.max_tokens:
+def _measured(loaded: Loaded, index: int, posed: Posed, needed: Lengths) -> _Measured:
+    if needed.total > loaded.max_tokens:
         raise ValueError(
-            f"model.max_tokens: got {loaded.max_tokens}; puzzle {posed.index} of part {posed.part} ({puzzle.key}) "
-            f"needs {prompt} for its prompt and {gold} for its answer; set model.max_tokens={prompt + gold} or more, "
-            "or choose smaller pieces or a smaller grid"
+            f"model.max_tokens: got {loaded.max_tokens}; puzzle {posed.index} of part {posed.part} "
+            f"({posed.puzzle.key}) needs {needed.prompt} for its prompt and {needed.answer} for its answer; set "
+            f"model.max_tokens={needed.total} or more, or choose smaller pieces or a smaller grid"
         )
-    return _Measured(index, posed.part, prompt, min(ceil(1.25 * gold) + 32, loaded.max_tokens - prompt))
+    limit = min(ceil(1.25 * needed.answer) + 32, loaded.max_tokens - needed.prompt)
+    return _Measured(index, posed.part, needed.prompt, limit)
 
 
 def _longest_first(measured: _Measured) -> tuple[int, int]:

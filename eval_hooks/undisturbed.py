@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from models.generation import evaluating
+
 
 @contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
@@ -20,16 +22,12 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     """
     python, numbers, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    training = [(module, module.training) for module in model.modules()]
     configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}.values()
     use_cache = [(config, config.use_cache) for config in configs if hasattr(config, "use_cache")]
-    model.eval()
     try:
-        with torch.no_grad():
+        with evaluating(model), torch.no_grad():
             yield
     finally:
-        for module, flag in training:
-            module.training = flag
         for config, value in use_cache:
             config.use_cache = value
         random.setstate(python)

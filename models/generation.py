@@ -59,7 +59,7 @@ def generate(
         pad_token_id=processor.tokenizer.pad_token_id,
         suppress_tokens=family.vision_token_ids(processor),
     )
-    with _evaluating(loaded.model), _generating_by(model, config), torch.no_grad():
+    with evaluating(loaded.model), _generating_by(model, config), torch.no_grad():
         sequences = model.generate(**batch)
     written = sequences[:, batch["input_ids"].shape[1] :].tolist()  # (prompts, new tokens)
     seconds = (time.perf_counter() - started) / len(prompts)
@@ -90,7 +90,7 @@ def _completion(processor: Any, ids: list[int], stop_ids: set[int], seconds: flo
 
 
 @contextmanager
-def _evaluating(model: torch.nn.Module) -> Iterator[None]:
+def evaluating(model: torch.nn.Module) -> Iterator[None]:
     """Eval mode, which also turns gradient checkpointing off; then every module's own mode again."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()

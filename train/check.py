@@ -14,14 +14,14 @@ from torch import nn
 from tqdm import tqdm
 
 from data_mix.mixture import Mixture, Posed
+from models.lengths import Lengths, example_lengths
 from models.load import Loaded
-from models.tokens import answer_lengths, prompt_length
 from train.batches import IGNORED
 
 logger = logging.getLogger(__name__)
 
 _TOGETHER = 512
-"""Examples whose answers are encoded in one call."""
+"""Examples that are measured in one call."""
 
 
 def check_lengths(loaded: Loaded, mixture: Mixture, indices: Sequence[int], rank: int, processes: int) -> None:
@@ -34,39 +34,33 @@ def check_lengths(loaded: Loaded, mixture: Mixture, indices: Sequence[int], rank
         ValueError: an example needs more than `model.max_tokens` tokens. Nothing is ever cut.
     """
     measured = []
-    prompts: dict[tuple[str, tuple[tuple[int, int], ...]], int] = {}  # most examples of a part share their prompt
     mine = indices[rank::processes]
     with tqdm(total=len(mine), desc="measuring examples", unit="ex", disable=rank != 0, leave=False) as bar:
         for start in range(0, len(mine), _TOGETHER):
             positions = mine[start : start + _TOGETHER]
             posed = [mixture[position] for position in positions]
-            answers = answer_lengths(loaded, [one.task.gold(one.puzzle.target) for one in posed])
-            for position, one, answer in zip(positions, posed, answers, strict=True):
-                same = (repr(one.puzzle.messages), one.puzzle.image_sizes)
-                if same not in prompts:
-                    prompts[same] = prompt_length(loaded, one.puzzle.messages, list(one.puzzle.image_sizes))
-                measured.append((position, one.part, prompts[same], answer))
+            lengths = example_lengths(loaded, [one.puzzle for one in posed])
+            measured += [(at, one.part, length) for at, one, length in zip(positions, posed, lengths, strict=True)]
             bar.update(len(posed))
     measured = gather_object(measured)
-    parts = defaultdict(list)
-    for _, part, prompt, answer in measured:
-        parts[part].append((prompt, answer))
+    parts: dict[str, list[Lengths]] = defaultdict(list)
+    for _, part, length in measured:
+        parts[part].append(length)
     for part, lengths in sorted(parts.items()):
-        totals = [prompt + answer for prompt, answer in lengths]
         logger.info(
             "part %s: %s examples measured, tokens per example %.0f on average, %s at most (answer %s)",
-            part, f"{len(totals):,}", sum(totals) / len(totals), f"{max(totals):,}",
-            f"{max(answer for _, answer in lengths):,}",
+            part, f"{len(lengths):,}", sum(length.total for length in lengths) / len(lengths),
+            f"{max(length.total for length in lengths):,}", f"{max(length.answer for length in lengths):,}",
         )  # fmt: skip
-    too_long = [row for row in measured if row[2] + row[3] > loaded.max_tokens]
+    too_long = [row for row in measured if row[2].total > loaded.max_tokens]
     if too_long:
-        position, part, prompt, answer = max(too_long, key=lambda row: row[2] + row[3])
+        position, part, needed = max(too_long, key=lambda row: row[2].total)
         longest = mixture[position]
         raise ValueError(
             f"model.max_tokens: got {loaded.max_tokens}, but {len(too_long)} of {len(measured)} examples need more; "
-            f"the longest is number {longest.index} of part {part} ({longest.puzzle.key}): {prompt} prompt + {answer} "
-            f"answer = {prompt + answer} tokens; set model.max_tokens={prompt + answer} if the model can take it, "
-            f"lower model.image.max_px, or drop the part: data.parts.{part}=null"
+            f"the longest is number {longest.index} of part {part} ({longest.puzzle.key}): {needed.prompt} prompt + "
+            f"{needed.answer} answer = {needed.total} tokens; set model.max_tokens={needed.total} if the model can "
+            f"take it, lower model.image.max_px, or drop the part: data.parts.{part}=null"
         )
 
 
