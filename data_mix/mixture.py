@@ -12,12 +12,11 @@ from itertools import accumulate
 from typing import Literal
 
 import numpy as np
-from PIL import Image
 
 from data_mix.photos import FilePhoto, PhotoSet
 from data_mix.streams import stream, stream_seed
 from recipes.schema import Part, Recipe
-from tasks import TASKS, Board, Photo, Puzzle, Spec, Task
+from tasks import TASKS, Board, Example, Photo, Puzzle, Spec, Task
 
 Use = Literal["distinct", "reuse"]
 
@@ -59,8 +58,8 @@ class Posed:
     def task(self) -> Task:
         return TASKS[self.puzzle.task]
 
-    def images(self) -> list[Image.Image]:
-        """The puzzle's images, RGB, rendered now."""
+    def example(self) -> Example:
+        """The puzzle with its images, rendered now."""
         return self.task.render(self.puzzle, self.photo)
 
 

@@ -130,7 +130,7 @@ def evaluate(
     ):  # fmt: skip
         for one in mine:
             asked = [puzzles[index] for index in one.indices]
-            prompts = [(posed.puzzle.messages, posed.images()) for posed in asked]
+            prompts = [(posed.puzzle.messages, posed.example().images) for posed in asked]
             completions = generate(loaded, prompts, max_new_tokens=one.max_new_tokens)
             for index, posed, completion in zip(one.indices, asked, completions, strict=True):
                 records[index] = score_completion(posed, completion, model=model_name, step=step, protocol=protocol)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from peft import PeftModel
-from PIL import Image
 from transformers import GenerationConfig
 
 from models.load import Loaded
@@ -32,7 +32,7 @@ class Completion:
 
 
 def generate(
-    loaded: Loaded, prompts: list[tuple[list[Message], list[Image.Image]]], max_new_tokens: int
+    loaded: Loaded, prompts: list[tuple[list[Message], list[np.ndarray]]], max_new_tokens: int
 ) -> list[Completion]:
     """The most likely token at each step for every (messages, images), in one batch; on the model's device.
 

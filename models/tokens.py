@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
-from PIL import Image
 
 from models.load import Loaded
 from tasks.contract import Message, Span
@@ -14,16 +14,16 @@ SEQUENCES = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids
 """Inputs with one entry per token, which are padded; all others have one row per image or patch and are joined."""
 
 
-def encode_prompt(loaded: Loaded, messages: list[Message], images: list[Image.Image]) -> dict[str, torch.Tensor]:
+def encode_prompt(loaded: Loaded, messages: list[Message], images: list[np.ndarray]) -> dict[str, torch.Tensor]:
     """A batch of one, up to where the assistant's answer begins, images at their places in messages.
 
-    Holds input_ids and attention_mask (1, tokens), pixel_values if there are images, and what else the family's model
+    images: RGB, uint8 (height, width, 3). Holds input_ids and attention_mask (1, tokens), pixel_values if there are images, and what else the family's model
     takes (image_grid_thw and mm_token_type_ids, or token_type_ids). Raises ValueError if the image parts in
     messages and the images differ in number, or an image has a shape that the family refuses.
     """
     text = _prompt_text(loaded, messages, len(images))
     for image in images:
-        loaded.family.image_tokens(loaded.processor, *image.size)
+        loaded.family.image_tokens(loaded.processor, image.shape[1], image.shape[0])
     # The template has written the tokens that open a conversation; the tokenizer must not write them again.
     encoded = loaded.processor(
         text=[text], images=images or None, return_tensors="pt", text_kwargs={"add_special_tokens": False}

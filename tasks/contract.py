@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from PIL import Image
 from pydantic import BaseModel, ConfigDict
 
@@ -64,7 +65,10 @@ class Example:
     """A puzzle with its rendered images, ready for a model."""
 
     puzzle: Puzzle
-    images: list[Image.Image]
+    images: list[np.ndarray]
+    """RGB, uint8 (height, width, 3), of the puzzle's `image_sizes`, in the order of the image parts in `messages`."""
+    ambiguous: bool = False
+    """Whether another answer is as right as the target, as far as the task's own quick check sees."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,8 @@ class Task:
     """`board(spec)`: the area cut from a photo; None for a drawn task, which gets no photo."""
     pose: Callable[[Any, Photo | None, int], Puzzle]
     """`pose(spec, photo, seed)`: cheap, no pixels. seed is an int in [0, 2**63)."""
-    render: Callable[[Puzzle, Photo | None], list[Image.Image]]
-    """`render(puzzle, photo)`: the images of a posed puzzle, RGB."""
+    render: Callable[[Puzzle, Photo | None], Example]
+    """`render(puzzle, photo)`: a posed puzzle with its images."""
     parse: Callable[[str, Any], Any]
     """`parse(text, spec)`: a JSON-able Answer, or Invalid. Never raises for any text."""
     gold: Callable[[dict[str, Any]], str]
@@ -104,5 +108,4 @@ class Task:
     def make(self, spec: BaseModel, photo: Photo | Image.Image | None, seed: int) -> Example:
         """Pose and render one example; a bare PIL image is wrapped."""
         wrapped = as_photo(photo)
-        puzzle = self.pose(spec, wrapped, seed)
-        return Example(puzzle, self.render(puzzle, wrapped))
+        return self.render(self.pose(spec, wrapped, seed), wrapped)

@@ -19,7 +19,7 @@ from models.tokens import SEQUENCES, answer_encoding, encode_prompt
 IGNORED = -100
 """Label of a position that carries no loss."""
 
-LOSS_FIELDS = ("labels", "loss_weights", "informative")
+LOSS_FIELDS = ("labels", "loss_weights", "informative", "ambiguous")
 """What a batch holds beside the model's own inputs."""
 
 
@@ -28,7 +28,12 @@ def as_dataset(mixture: Mixture) -> datasets.Dataset:
 
     def examples(rows: dict[str, list[int]]) -> dict[str, list[Any]]:
         posed = [mixture[index] for index in rows["index"]]
-        return {"posed": posed, "images": [puzzle.images() for puzzle in posed]}
+        made = [puzzle.example() for puzzle in posed]
+        return {
+            "posed": posed,
+            "images": [example.images for example in made],  # TRL tells vision data by this name
+            "ambiguous": [example.ambiguous for example in made],
+        }
 
     return datasets.Dataset.from_dict({"index": list(range(len(mixture)))}).with_transform(examples)
 
@@ -78,15 +83,15 @@ class Collator:
     """Turns rows of `as_dataset` into one right-padded batch.
 
     Adds to the model's own inputs `labels` (B, L), IGNORED outside answer and end of turn; `loss_weights` (B, L)
-    float32, 0 there; and `informative` (B, L) bool, the answer tokens that carry information. The model is fed
-    none of the three.
+    float32, 0 there; `informative` (B, L) bool, the answer tokens that carry information; and `ambiguous` (B,) bool,
+    the examples with more than one right answer. The model is fed none of the four.
     """
 
     loaded: Loaded
     predictable_weight: float
 
-    def encode(self, posed: Posed, images: list[Any]) -> dict[str, torch.Tensor]:
-        """One example, unpadded: every sequence field is (1, L)."""
+    def encode(self, posed: Posed, images: list[np.ndarray]) -> dict[str, torch.Tensor]:
+        """One example, unpadded: every sequence field is (1, L); images as `Example` has them."""
         fields = dict(encode_prompt(self.loaded, posed.puzzle.messages, images))
         gold = posed.task.gold(posed.puzzle.target)
         ids, spans = answer_encoding(self.loaded, gold)
@@ -117,4 +122,5 @@ class Collator:
                     torch.nn.functional.pad(part, (0, length - part.shape[1]), value=padding[name]) for part in parts
                 ]
             batch[name] = torch.cat(parts)
+        batch["ambiguous"] = torch.tensor([row["ambiguous"] for row in rows])
         return batch

@@ -16,8 +16,8 @@ class TokenLoss(NamedTuple):
     weighted_nll: torch.Tensor
     """Scalar with gradient: sum of weight x negative log-likelihood, nats."""
     counts: torch.Tensor
-    """(4,) float64, no gradient: nll of the informative tokens, how many of them are the model's first choice, how
-    many there are, and all tokens fed to the model."""
+    """(6,) float64, no gradient: nll of the informative tokens, how many of them are the model's first choice, how
+    many there are, all tokens fed to the model, ambiguous examples, and all examples."""
 
 
 def token_loss(model: nn.Module, inputs: dict[str, Any]) -> TokenLoss:
@@ -44,6 +44,8 @@ def token_loss(model: nn.Module, inputs: dict[str, Any]) -> TokenLoss:
                 correct.sum().double(),
                 informative.sum().double(),
                 inputs["attention_mask"].sum().double(),
+                inputs["ambiguous"].sum().double(),
+                torch.tensor(float(len(inputs["ambiguous"])), dtype=torch.float64, device=nll.device),
             ]
         )
     return TokenLoss((weights * nll).sum(), counts)

@@ -74,9 +74,11 @@ class PuzzleTrainer(SFTTrainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs and self._counts is not None:
-            nll, correct, informative, tokens = self.accelerator.reduce(self._counts, reduction="sum").tolist()
+            counts = self.accelerator.reduce(self._counts, reduction="sum").tolist()
+            nll, correct, informative, tokens, ambiguous, examples = counts
             logs["informative_nll"] = nll / max(informative, 1)
             logs["informative_accuracy"] = correct / max(informative, 1)
+            logs["ambiguous"] = ambiguous / max(examples, 1)
             now = time.monotonic()
             logs["tokens_per_second"] = tokens / max(now - self._last_log, 1e-9)
             self._counts, self._last_log = None, now

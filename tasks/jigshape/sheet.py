@@ -7,9 +7,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image
 
-from tasks.contract import Photo, Puzzle
+from tasks.contract import Example, Photo, Puzzle
 from tasks.jigshape.digits import draw_number
 from tasks.jigshape.edges import BOTTOM, LEFT, RIGHT, TOP
 from tasks.jigshape.spec import Spec, board, geometry
@@ -106,12 +105,12 @@ def draw_sheet(spec: Spec, target: dict[str, Any], pixels: np.ndarray) -> np.nda
     return out
 
 
-def render(puzzle: Puzzle, photo: Photo | None) -> list[Image.Image]:
+def render(puzzle: Puzzle, photo: Photo | None) -> Example:
     """The one image of a puzzle: all pieces in id order."""
     if photo is None:
         raise ValueError("got no photo; jigshape cuts a photo: pass the one the puzzle was posed with")
     assert isinstance(puzzle.spec, Spec)
-    return [Image.fromarray(draw_sheet(puzzle.spec, puzzle.target, cut_photo(puzzle.spec, photo)))]
+    return Example(puzzle, [draw_sheet(puzzle.spec, puzzle.target, cut_photo(puzzle.spec, photo))])
 
 
 @lru_cache(maxsize=1024)

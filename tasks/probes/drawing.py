@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image, ImageDraw
 
-from tasks.contract import Invalid, Photo, Puzzle
+from tasks.contract import Example, Invalid, Photo, Puzzle
 from tasks.photo import cut_board
 from tasks.probes.spec import Spec, board, messages
 
@@ -32,7 +32,7 @@ def pose(spec: Spec, photo: Photo | None, seed: int) -> Puzzle:
     )
 
 
-def render(puzzle: Puzzle, photo: Photo | None) -> list[Image.Image]:
+def render(puzzle: Puzzle, photo: Photo | None) -> Example:
     """The photo's largest centred square with one cell covered, lines on top."""
     spec = puzzle.spec
     assert isinstance(spec, Spec)
@@ -43,14 +43,14 @@ def render(puzzle: Puzzle, photo: Photo | None) -> list[Image.Image]:
         start = line * spec.cell_px - spec.line_px // 2
         pixels[start : start + spec.line_px] = spec.line_color
         pixels[:, start : start + spec.line_px] = spec.line_color
-    return [Image.fromarray(pixels)]
+    return Example(puzzle, [pixels])
 
 
 def picture(puzzle: Puzzle, answer: int | Invalid, photo: Photo | None) -> Image.Image:
     """The probe, the answered cell framed in green (right) or red (wrong); an invalid answer frames all in red."""
     spec = puzzle.spec
     assert isinstance(spec, Spec)
-    image = render(puzzle, photo)[0]
+    image = Image.fromarray(render(puzzle, photo).images[0])
     box = (0, 0, *image.size) if isinstance(answer, Invalid) else _cell(spec, answer)
     color = _RIGHT if answer == puzzle.target["number"] else _WRONG
     frame = (box[0], box[1], box[2] - 1, box[3] - 1)

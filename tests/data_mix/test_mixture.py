@@ -80,7 +80,7 @@ def test_workers_make_the_same_bytes(photos, use):
 
 def rendered(mixture, position):
     posed = mixture[position]
-    return posed.puzzle.key, [image.tobytes() for image in posed.images()]
+    return posed.puzzle.key, [image.tobytes() for image in posed.example().images]
 
 
 def test_too_few_photos_are_refused_for_all_parts_at_once(photos):
@@ -109,7 +109,9 @@ def test_small_photos_are_left_out_or_scaled_up_as_far_as_allowed(folder_of, fou
     mixture = Mixture(wants, photos, split="train", seed=0, min_piece_px=32)
     num_small = sum(min(posed.photo.size) < 100 for posed in mixture)
     assert f"{num_small} of the 35 used are smaller than 100x100 px and scaled up" in mixture.summary()[0]
-    assert all(image.size == posed.puzzle.image_sizes[0] for posed in mixture for image in posed.images())
+    assert all(
+        image.shape[1::-1] == posed.puzzle.image_sizes[0] for posed in mixture for image in posed.example().images
+    )
     # More px than the board has are never asked for.
     assert len(Mixture(parts(a=40), photos, split="train", seed=0, min_piece_px=500)) == 40
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
+import numpy as np
 import torch
-from PIL import Image
 
 from models.load import Loaded, load_model
 from recipes.schema import ImageSize, Model, Scratch
@@ -41,9 +41,9 @@ def _conversation(*texts_and_images: str | None, system: str | None = "You solve
     return [*start, {"role": "user", "content": parts}]
 
 
-def _picture(width: int, height: int, seed: int = 0) -> Image.Image:
+def _picture(width: int, height: int, seed: int = 0) -> np.ndarray:
     pixels = torch.randint(0, 256, (height, width, 3), generator=torch.Generator().manual_seed(seed))
-    return Image.fromarray(pixels.to(torch.uint8).numpy())
+    return pixels.to(torch.uint8).numpy()
 
 
 @pytest.fixture(scope="session", params=sorted(MODELS))
@@ -83,6 +83,6 @@ def conversation() -> Callable[..., list[dict]]:
 
 
 @pytest.fixture(scope="session")
-def picture() -> Callable[..., Image.Image]:
+def picture() -> Callable[..., np.ndarray]:
     """`picture(width, height, seed=0)`: coloured noise."""
     return _picture

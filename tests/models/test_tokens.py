@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
 from models.load import Loaded
 from models.tokens import answer_encoding, answer_ids, encode_prompt, prompt_length
@@ -15,7 +15,7 @@ SIZES = st.lists(st.tuples(SIDES, SIDES), max_size=3)
 WORDS = st.text(st.sampled_from("ab 1,\n{}"), max_size=12)
 
 
-def _decoded(loaded: Loaded, messages: list[dict], images: list[Image.Image]) -> str:
+def _decoded(loaded: Loaded, messages: list[dict], images: list[np.ndarray]) -> str:
     return loaded.processor.tokenizer.decode(encode_prompt(loaded, messages, images)["input_ids"][0])
 
 
@@ -28,14 +28,14 @@ def test_the_length_by_arithmetic_is_the_length_of_the_tokens(name, sizes, words
     for word, _ in zip(words[1:], sizes, strict=False):
         parts += [None, word]
     messages = conversation(*parts)
-    encoded = encode_prompt(loaded, messages, [Image.new("RGB", size) for size in sizes])
+    encoded = encode_prompt(loaded, messages, [np.zeros((height, width, 3), np.uint8) for width, height in sizes])
     assert prompt_length(loaded, messages, sizes) == encoded["input_ids"].shape[1]
 
 
 def test_image_tokens_by_arithmetic_are_those_in_the_prompt(loaded, conversation, picture):
     images = [picture(97, 33), picture(40, 200)]
     encoded = encode_prompt(loaded, conversation("a", None, "b", None, "c"), images)
-    expected = sum(loaded.family.image_tokens(loaded.processor, *image.size) for image in images)
+    expected = sum(loaded.family.image_tokens(loaded.processor, *image.shape[1::-1]) for image in images)
     assert (encoded["input_ids"] == loaded.model.config.image_token_id).sum() == expected
 
 
