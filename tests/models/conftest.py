@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-import pytest
 import numpy as np
+import pytest
 import torch
 
 from models.load import Loaded, load_model
