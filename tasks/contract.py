@@ -104,6 +104,8 @@ class Task:
     """`informative(gold_text)`: the character spans that carry information, in order."""
     picture: Callable[[Puzzle, Any, Photo | None], Image.Image] | None = None
     """`picture(puzzle, answer or Invalid, photo)`: the answer drawn for a person."""
+    caution: Callable[[Any], str | None] = lambda spec: None
+    """`caution(spec)`: what a user should know before relying on such puzzles; None if nothing."""
 
     def make(self, spec: BaseModel, photo: Photo | Image.Image | None, seed: int) -> Example:
         """Pose and render one example; a bare PIL image is wrapped."""

@@ -3,11 +3,13 @@
 from tasks.contract import Task
 from tasks.jigshape.answer import REASONS, gold, informative, parse
 from tasks.jigshape.baselines import chance
+from tasks.jigshape.diagnosis import diagnose
+from tasks.jigshape.geometry import board
 from tasks.jigshape.picture import picture
 from tasks.jigshape.pose import NAME, VERSION, pose
-from tasks.jigshape.score import ENTRIES, diagnose, score
-from tasks.jigshape.sheet import render
-from tasks.jigshape.spec import Spec, board
+from tasks.jigshape.render import render
+from tasks.jigshape.score import ENTRIES, score
+from tasks.jigshape.spec import Spec, caution
 
 TASK = Task(
     name=NAME,
@@ -26,4 +28,5 @@ TASK = Task(
     diagnose=diagnose,
     informative=informative,
     picture=picture,
+    caution=caution,
 )

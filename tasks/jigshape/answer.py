@@ -1,130 +1,56 @@
-"""Answers as text: strict parsing, the reference answer, and which of its characters carry information.
-
-An answer is one JSON object outside <think> blocks, its keys exactly "0".."N²-1" once each, its values lists of two
-whole numbers in 0..N-1, all cells distinct. Prose and code fences around it are ignored.
-"""
+"""Answers as text, in every format: reading, the reference answer, and which of its characters carry information."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from typing import Any
 
 from tasks.completion import spoken
 from tasks.contract import Invalid, Span
+from tasks.jigshape import by_cell, by_id
 from tasks.jigshape.spec import Spec
 
-Answer = list[list[int]]
-"""[row, col] by id."""
+Answer = by_id.Cells
+"""[row, col] by id, whatever the format; None for a given piece that the answer leaves out."""
 
 REASONS = (
-    "no_json",  # nothing that opens like a JSON object
-    "truncated",  # an object or a <think> block is never closed
+    "no_json",  # nothing that opens like a JSON object, or like an array of arrays
+    "truncated",  # it, or a <think> block, is never closed
     "several_objects",
+    "several_arrays",
     "malformed",  # no JSON, or nested too deep to be an answer
     "duplicate_key",
     "wrong_keys",
-    "bad_value",  # not a list of two whole numbers
+    "wrong_shape",  # not N rows of N
+    "bad_value",  # not a list of two whole numbers, or not a whole number
     "out_of_range",
-    "conflict",  # two pieces on one cell
+    "conflict",  # two pieces on one cell, or an id in two cells
 )
 
-# Every quantifier is possessive and every search goes on where the last one stopped: time is linear in the text.
-_OPENING = re.compile(r'\{(?=[ \t\n\r]*+["}])')
-_INSIDE = re.compile(r'[{}]|"(?:[^"\\]|\\.)*+"?+', re.DOTALL)
-_SPACE = r"[ \t\n\r]*+"
-_ITEM = re.compile(
-    rf'"(0|[1-9][0-9]{{0,3}}+)"{_SPACE}:{_SPACE}\[{_SPACE}(0|[1-9][0-9]?+){_SPACE},{_SPACE}(0|[1-9][0-9]?+){_SPACE}\]'
-)
-_COORDINATES = re.compile(r"\[([0-9]++),([0-9]++)\]")
-_FAR = 10**4  # beyond every grid; spares int() of numbers that no answer holds
-
-
-def _whole_number(digits: str) -> int:
-    """The value for numbers that could be a coordinate, else one out of range; "-0" is none either."""
-    return int(digits) if len(digits) <= 2 and digits.isdecimal() else _FAR
-
-
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=tuple,  # keeps repeated keys visible, and objects apart from lists
-    parse_int=_whole_number,
-    parse_float=lambda _: None,
-    parse_constant=lambda _: None,
-)
+_NUMBERS = re.compile(r"(?<=[\[,])[0-9]++(?=[\],])")
 
 
 def parse(text: str, spec: Spec) -> Answer | Invalid:
-    """Cells by id, or why the text is no answer; `partial` then holds the pieces a lenient reader accepts."""
+    """Cells by id, or why the text is no answer.
+
+    In cells_then_ids the object alone counts: the rows before it are working.
+    """
     heard = spoken(text)
     if heard is None:
         return Invalid("truncated")
-    pairs = _only_object(heard)
-    answer = pairs if isinstance(pairs, str) else _strict(pairs, spec.grid)
-    return Invalid(answer, _lenient(heard, spec.grid)) if isinstance(answer, str) else answer
-
-
-def _only_object(text: str) -> tuple[tuple[str, Any], ...] | str:
-    """The pairs of the only JSON object in a text, or the reason why there is none."""
-    opening = _OPENING.search(text)
-    if opening is None:
-        return "no_json"
-    depth, end = 0, len(text)
-    for token in _INSIDE.finditer(text, opening.start()):
-        depth += {"{": 1, "}": -1}.get(token.group(), 0)
-        if depth == 0:
-            end = token.end()
-            break
-    if depth > 0:
-        return "truncated"
-    if _OPENING.search(text, end):
-        return "several_objects"
-    try:
-        return _DECODER.decode(text[opening.start() : end])
-    except (json.JSONDecodeError, RecursionError):
-        return "malformed"
-
-
-def _strict(pairs: tuple[tuple[str, Any], ...], grid: int) -> Answer | str:
-    """Cells by id, or the first reason that applies, in the order of REASONS."""
-    by_key = dict(pairs)
-    if len(by_key) < len(pairs):
-        return "duplicate_key"
-    ids = [str(index) for index in range(grid * grid)]
-    if len(by_key) != len(ids) or not all(key in by_key for key in ids):
-        return "wrong_keys"
-    cells = [by_key[key] for key in ids]
-    for cell in cells:
-        if not (isinstance(cell, list) and len(cell) == 2 and type(cell[0]) is int and type(cell[1]) is int):
-            return "bad_value"
-    if any(not (0 <= row < grid and 0 <= column < grid) for row, column in cells):
-        return "out_of_range"
-    if len({(row, column) for row, column in cells}) < len(cells):
-        return "conflict"
-    return cells
-
-
-def _lenient(text: str, grid: int) -> list[list[int] | None] | None:
-    """Cells by id from every well-formed item of a text; None where an id is never placed, placed twice differently, or
-    shares its cell with another id. None instead of a list if nothing is left."""
-    placed: dict[int, set[tuple[int, int]]] = {}
-    for key, row, column in _ITEM.findall(text):
-        if int(key) < grid * grid:
-            placed.setdefault(int(key), set()).add((int(row), int(column)))
-    claims = Counter(cell for cells in placed.values() for cell in cells)
-    partial: list[list[int] | None] = [None] * (grid * grid)
-    for index, cells in placed.items():
-        cell = next(iter(cells))
-        if len(cells) == 1 and claims[cell] == 1 and max(cell) < grid:
-            partial[index] = list(cell)
-    return partial if any(cell is not None for cell in partial) else None
+    return (by_cell if spec.answer_format == "by_cell" else by_id).read(heard, spec)
 
 
 def gold(target: dict[str, Any]) -> str:
-    """The reference answer: compact JSON, ids in order."""
-    return json.dumps({str(index): cell for index, cell in enumerate(target["cells"])}, separators=(",", ":"))
+    """The reference answer: compact JSON, ids or cells in order, without given pieces that are to be left out."""
+    cells = target["cells"]
+    if target["answer_format"] == "by_cell":
+        return by_cell.write(cells, target["grid"])
+    given = set() if target.get("repeat_clues", True) else set(target["clues"])
+    pairs = by_id.write(cells, [index for index in range(len(cells)) if index not in given])
+    return pairs if target["answer_format"] == "by_id" else f"{by_cell.write(cells, target['grid'])}\n{pairs}"
 
 
 def informative(gold_text: str) -> list[Span]:
-    """The digits of the coordinates: all else in a gold answer follows from the format."""
-    return [match.span(group) for match in _COORDINATES.finditer(gold_text) for group in (1, 2)]
+    """The numbers in lists, ids or coordinates: all else in a gold answer follows from the format."""
+    return [match.span() for match in _NUMBERS.finditer(gold_text)]

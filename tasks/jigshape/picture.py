@@ -7,8 +7,10 @@ from PIL import Image, ImageDraw, ImageFont
 
 from tasks.contract import Invalid, Photo, Puzzle
 from tasks.jigshape.answer import Answer
+from tasks.jigshape.geometry import geometry
+from tasks.jigshape.render import render
 from tasks.jigshape.sheet import assemble, cut_photo, draw_sheet
-from tasks.jigshape.spec import Spec, geometry
+from tasks.jigshape.spec import Spec
 
 _PANEL_PX = 512
 _MARGIN_PX = 16
@@ -27,13 +29,16 @@ def picture(puzzle: Puzzle, answer: Answer | Invalid, photo: Photo | None) -> Im
     assert isinstance(spec, Spec)
     pixels = cut_photo(spec, photo)
     sheet = draw_sheet(spec, target, pixels)
-    cells = (answer.partial or [None] * spec.grid**2) if isinstance(answer, Invalid) else answer
-    num_right = sum(given == true for given, true in zip(cells, target["cells"], strict=True))
-    title = f"answer: {num_right} of {spec.grid**2} right"
+    cells = list((answer.partial or [None] * spec.num_pieces) if isinstance(answer, Invalid) else answer)
+    given = target.get("clues", ())
+    num_right = sum(cells[index] == true for index, true in enumerate(target["cells"]) if index not in given)
+    for index in given:
+        cells[index] = target["cells"][index]
+    title = f"answer: {num_right} of {spec.num_open} right"
     if isinstance(answer, Invalid):
         title = f"no valid answer: {answer.reason}"
     panels = [
-        ("sheet", _fit(Image.fromarray(sheet))),
+        ("sheet", _fit(Image.fromarray(render(puzzle, photo).images[0] if spec.input == "sheet" else sheet))),
         (title, _assembly(spec, target, sheet, cells)),
         ("truth", _fit(Image.fromarray(pixels))),
     ]

@@ -29,70 +29,72 @@ def score(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, float]:
     valid        1 for a well-formed bijection
     pa_lenient   pa over the pieces that a lenient reader can use; equals pa if valid
     pa_corner, pa_border, pa_interior    pa over the pieces of a kind; absent where a grid has none
+
+    With clues pa, em and pa_lenient count the other pieces alone, over their number, and only these and valid apply.
     """
-    truth = np.array(target["cells"])  # (N², 2)
-    grid = target["grid"]
-    names = applicable(grid, target["shape"])
+    grid, shaped, given = target["grid"], target["shape"], target.get("clues", ())
+    names = applicable(grid, shaped, clued=bool(given))
+    asked = np.ones(grid**2, bool)
+    asked[list(given)] = False
+    cells = (answer.partial or []) if isinstance(answer, Invalid) else answer
+    right = np.zeros(grid**2, bool)
+    right[: len(cells)] = [placed == true for placed, true in zip(cells, target["cells"], strict=False)]
+    pa = float(right[asked].mean())
     if isinstance(answer, Invalid):
-        partial = answer.partial or []
-        right = sum(given == true for given, true in zip(partial, target["cells"], strict=False))
-        return dict.fromkeys(names, 0.0) | {"pa_lenient": right / grid**2}
-    given = np.array(answer)  # (N², 2)
-    right = (given == truth).all(axis=1)  # (N²,)
-    at = np.empty((grid, grid), np.intp)  # id by cell
-    at[given[:, 0], given[:, 1]] = np.arange(grid**2)
-    across = truth[at[:, 1:]] - truth[at[:, :-1]]  # (N, N-1, 2)
-    down = truth[at[1:]] - truth[at[:-1]]  # (N-1, N, 2)
-    num_edges = 2 * grid * (grid - 1)
-    touching = sum(int((np.abs(step).sum(axis=-1) == 1).sum()) for step in (across, down))
-    in_place = int((across == (0, 1)).all(axis=-1).sum() + (down == (1, 0)).all(axis=-1).sum())
-    num_flats = ((truth == 0) | (truth == grid - 1)).sum(axis=1)  # 2 corner, 1 border, 0 interior
-    scores = {
-        "pa": float(right.mean()),
-        "em": float(right.all()),
-        "aa": touching / num_edges,
-        "aa_oriented": in_place / num_edges,
-        "valid": 1.0,
-        "pa_lenient": float(right.mean()),
-    }
-    if target["shape"]:
-        signatures = np.array(target["signatures"])[at]  # (N, N, 4)
-        fits_across = _fits(signatures[:, :-1, RIGHT], signatures[:, 1:, LEFT])
-        fits_down = _fits(signatures[:-1, :, BOTTOM], signatures[1:, :, TOP])
-        scores["sc"] = (fits_across + fits_down) / num_edges
-    for kind, flats in (("pa_corner", 2), ("pa_border", 1), ("pa_interior", 0)):
-        if kind in names:
-            scores[kind] = float(right[num_flats == flats].mean())
+        return dict.fromkeys(names, 0.0) | {"pa_lenient": pa}
+    scores = {"pa": pa, "em": float(right[asked].all()), "valid": 1.0, "pa_lenient": pa}
+    if not given:
+        scores |= _neighbours(answer, target) | _kinds(right, target)
     return {name: scores[name] for name in names}
 
 
-def applicable(grid: int, shape: bool) -> tuple[str, ...]:
+def applicable(grid: int, shape: bool, *, clued: bool) -> tuple[str, ...]:
     """The entries that puzzles of a grid have."""
+    if clued:
+        return ("pa", "em", "valid", "pa_lenient")
     absent = set() if shape else {"sc"}
     if grid == 2:
         absent |= {"pa_border", "pa_interior"}
     return tuple(name for name in ENTRIES if name not in absent)
 
 
-def _fits(one: np.ndarray, other: np.ndarray) -> int:
-    """How many facing edges are tab and blank: a flat that faces inwards fits nothing."""
-    return int((one * other == -1).sum())
-
-
-def diagnose(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, Any]:
-    """What reports draw.
-
-    displacement    [rows, columns] from true to given cell by id, None where a piece is not placed
-    wrong           ids that are not on their true cell
-    transposed      share of the pieces off the diagonal that lie on (column, row) instead of (row, column)
-    reason          why the answer is invalid, None if it is valid
-    """
-    cells = (answer.partial or [None] * len(target["cells"])) if isinstance(answer, Invalid) else answer
-    pairs = list(zip(cells, target["cells"], strict=True))
-    off_diagonal = [(given, true) for given, true in pairs if true[0] != true[1]]
+def _neighbours(answer: Answer, target: dict[str, Any]) -> dict[str, float]:
+    """aa, aa_oriented and sc of a bijection."""
+    grid = target["grid"]
+    truth = np.array(target["cells"])  # (N², 2)
+    at = ids_by_cell(answer, grid)
+    across = truth[at[:, 1:]] - truth[at[:, :-1]]  # (N, N-1, 2)
+    down = truth[at[1:]] - truth[at[:-1]]  # (N-1, N, 2)
+    num_edges = 2 * grid * (grid - 1)
+    touching = sum(int((np.abs(step).sum(axis=-1) == 1).sum()) for step in (across, down))
+    in_place = int((across == (0, 1)).all(axis=-1).sum() + (down == (1, 0)).all(axis=-1).sum())
+    fits_across, fits_down = fitting_edges(answer, target)
     return {
-        "displacement": [given and [given[0] - true[0], given[1] - true[1]] for given, true in pairs],
-        "wrong": [index for index, (given, true) in enumerate(pairs) if given != true],
-        "transposed": sum(given == true[::-1] for given, true in off_diagonal) / len(off_diagonal),
-        "reason": answer.reason if isinstance(answer, Invalid) else None,
+        "aa": touching / num_edges,
+        "aa_oriented": in_place / num_edges,
+        "sc": (int(fits_across.sum()) + int(fits_down.sum())) / num_edges,
     }
+
+
+def ids_by_cell(answer: Answer, grid: int) -> np.ndarray:
+    """The id in each cell of a bijection, int (N, N)."""
+    rows, columns = np.array(answer).T
+    at = np.empty((grid, grid), np.intp)
+    at[rows, columns] = np.arange(grid**2)
+    return at
+
+
+def fitting_edges(answer: Answer, target: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Where a tab faces a blank in a bijection, bool (N, N-1) across and (N-1, N) down; a flat inwards fits nothing."""
+    signatures = np.array(target["signatures"])[ids_by_cell(answer, target["grid"])]  # (N, N, 4)
+    across = signatures[:, :-1, RIGHT] * signatures[:, 1:, LEFT] == -1
+    down = signatures[:-1, :, BOTTOM] * signatures[1:, :, TOP] == -1
+    return across, down
+
+
+def _kinds(right: np.ndarray, target: dict[str, Any]) -> dict[str, float]:
+    """pa over corner, border and interior pieces. right: bool (N²,) by id."""
+    truth = np.array(target["cells"])
+    num_flats = ((truth == 0) | (truth == target["grid"] - 1)).sum(axis=1)  # 2 corner, 1 border, 0 interior
+    kinds = (("pa_corner", 2), ("pa_border", 1), ("pa_interior", 0))
+    return {name: float(right[num_flats == flats].mean()) for name, flats in kinds if (num_flats == flats).any()}

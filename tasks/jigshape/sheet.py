@@ -1,4 +1,4 @@
-"""The sheet: the picture the model sees, and its inverse."""
+"""The sheet: all pieces drawn side by side, and its inverse."""
 
 from __future__ import annotations
 
@@ -8,26 +8,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tasks.contract import Example, Photo, Puzzle
+from tasks.contract import Photo
 from tasks.jigshape.digits import draw_number
 from tasks.jigshape.edges import BOTTOM, LEFT, RIGHT, TOP
-from tasks.jigshape.spec import Spec, board, geometry
+from tasks.jigshape.geometry import board, geometry
+from tasks.jigshape.perturb import perturb_photo
+from tasks.jigshape.spec import Spec
 from tasks.photo import cut_board
 
 Cell = Sequence[int]
-Signature = tuple[int, int, int, int]
+Signature = Sequence[int]
 
 
-class Patch(NamedTuple):
-    """Half a disc on one side of a piece, placed relative to the top-left pixel of its body."""
+class _Patch(NamedTuple):
+    """Half a disc on one side of a piece, placed relative to the top-left pixel of its body.
+
+    Images are handled as rows of bytes, (height, 3 * width): numpy copies those several times faster than pixels.
+    """
 
     y: int
     x: int
-    mask: np.ndarray  # (height, width, 3) bool, read-only
+    mask: np.ndarray  # (height, 3 * width) bool, read-only
+    ground: np.ndarray  # (height, 3 * width) uint8, read-only
 
 
 @lru_cache(maxsize=256)
-def _patches(spec: Spec) -> dict[tuple[int, int], Patch]:
+def _patches(spec: Spec) -> dict[tuple[int, int], _Patch]:
     """Where (side, edge) adds pixels (tab) or takes them (blank). Both come from one half-disc table, turned: so a
     blank lacks exactly the pixels that the neighbour's tab carries."""
     piece, radius, reach, *_ = geometry(spec)
@@ -46,7 +52,11 @@ def _patches(spec: Spec) -> dict[tuple[int, int], Patch]:
         (RIGHT, 1): (start, piece, away.T),
         (RIGHT, -1): (start, piece - reach, away[::-1].T),
     }
-    return {key: Patch(y, x, _frozen(np.repeat(mask[:, :, None], 3, axis=2))) for key, (y, x, mask) in placed.items()}
+    ground = np.array(spec.ground, np.uint8)
+    return {
+        key: _Patch(y, x, _frozen(np.repeat(mask, 3, axis=1)), _frozen(np.tile(ground, mask.shape)))
+        for key, (y, x, mask) in placed.items()
+    }
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -61,7 +71,7 @@ def _template(spec: Spec) -> np.ndarray:
     template = np.empty((sheet.height, sheet.width, 3), np.uint8)
     template[:] = spec.ground
     if spec.label == "band" and sheet.face is not None:
-        for index in range(spec.grid**2):
+        for index in range(spec.num_pieces):
             y, x = sheet.body(index, spec.grid)
             ink = draw_number(index, sheet.face)
             y += -sheet.reach - spec.band_px + (spec.band_px - ink.shape[0]) // 2
@@ -70,12 +80,14 @@ def _template(spec: Spec) -> np.ndarray:
     return _frozen(template)
 
 
+def label_ink(spec: Spec) -> np.ndarray:
+    """Where labels are printed on the sheet, bool (height, width)."""
+    return (_template(spec) != np.array(spec.ground, np.uint8)).any(axis=-1)
+
+
 def cut_photo(spec: Spec, photo: Photo) -> np.ndarray:
-    """The photo's largest centred square, resized and dimmed: what the pieces recompose to, uint8 (N*p, N*p, 3)."""
-    pixels = cut_board(photo, board(spec))
-    if spec.brightness < 1:
-        pixels = np.rint(np.arange(256) * spec.brightness).astype(np.uint8)[pixels]
-    return pixels
+    """The photo's largest centred square, resized and perturbed: what the pieces recompose to, uint8 (N*p, N*p, 3)."""
+    return perturb_photo(spec, cut_board(photo, board(spec)))
 
 
 def draw_sheet(spec: Spec, target: dict[str, Any], pixels: np.ndarray) -> np.ndarray:
@@ -83,38 +95,62 @@ def draw_sheet(spec: Spec, target: dict[str, Any], pixels: np.ndarray) -> np.nda
 
     pixels: uint8 (N*p, N*p, 3), from `cut_photo`.
     """
-    sheet, patches = geometry(spec), _patches(spec)
-    piece = sheet.piece
-    out = _template(spec).copy()
-    ground = np.array(spec.ground, np.uint8)
-    for index, ((row, column), signature) in enumerate(zip(target["cells"], target["signatures"], strict=True)):
-        y, x = sheet.body(index, spec.grid)
-        from_y, from_x = row * piece, column * piece
-        out[y : y + piece, x : x + piece] = pixels[from_y : from_y + piece, from_x : from_x + piece]
-        for side, edge in enumerate(signature):
-            if edge == 0:
-                continue
-            dy, dx, mask = patches[side, edge]
-            height, width, _ = mask.shape
-            here = out[y + dy : y + dy + height, x + dx : x + dx + width]
-            if edge == 1:
-                there = pixels[from_y + dy : from_y + dy + height, from_x + dx : from_x + dx + width]
-                np.copyto(here, there, where=mask)
-            else:
-                np.copyto(here, ground, where=mask)
+    sheet, patches, template = geometry(spec), _patches(spec), _as_rows(_template(spec))
+    out = np.empty((sheet.height, sheet.width, 3), np.uint8)
+    rows, source = _as_rows(out), _as_rows(pixels)
+    end = 0
+    for row in range(spec.grid):
+        start = row * sheet.row_pitch + sheet.top + sheet.reach
+        rows[end:start] = template[end:start]
+        end = start + sheet.piece
+        rows[start:end] = template[start]  # ground alone: writing one row over and over is faster than copying many
+    rows[end:] = template[end:]
+    for index, (cell, signature) in enumerate(zip(target["cells"], target["signatures"], strict=True)):
+        _draw_piece(sheet.piece, patches, signature, source, cell, rows, sheet.body(index, spec.grid))
     return out
 
 
-def render(puzzle: Puzzle, photo: Photo | None) -> Example:
-    """The one image of a puzzle: all pieces in id order."""
-    if photo is None:
-        raise ValueError("got no photo; jigshape cuts a photo: pass the one the puzzle was posed with")
-    assert isinstance(puzzle.spec, Spec)
-    return Example(puzzle, [draw_sheet(puzzle.spec, puzzle.target, cut_photo(puzzle.spec, photo))])
+def draw_piece(spec: Spec, signature: Signature, pixels: np.ndarray, cell: Cell) -> np.ndarray:
+    """The piece of one cell alone on the ground, uint8 (canvas, canvas, 3)."""
+    shape = geometry(spec)
+    out = np.empty((shape.canvas, shape.canvas, 3), np.uint8)
+    out[:] = spec.ground
+    at = (shape.reach, shape.reach)
+    _draw_piece(shape.piece, _patches(spec), signature, _as_rows(pixels), cell, _as_rows(out), at)
+    return out
+
+
+def _as_rows(image: np.ndarray) -> np.ndarray:
+    """(H, W, 3) as (H, 3 * W), the same memory."""
+    return image.reshape(image.shape[0], -1)
+
+
+def _draw_piece(
+    piece: int,
+    patches: dict[tuple[int, int], _Patch],
+    signature: Signature,
+    source: np.ndarray,
+    cell: Cell,
+    out: np.ndarray,
+    at: tuple[int, int],
+) -> None:
+    """Draw the piece of `cell`, its body at (y, x) `at`; both images as rows of bytes."""
+    y, x = at[0], 3 * at[1]
+    from_y, from_x = cell[0] * piece, 3 * cell[1] * piece
+    out[y : y + piece, x : x + 3 * piece] = source[from_y : from_y + piece, from_x : from_x + 3 * piece]
+    for side, edge in enumerate(signature):
+        if edge == 0:
+            continue
+        dy, dx, mask, ground = patches[side, edge]
+        height, width = mask.shape
+        here = out[y + dy : y + dy + height, x + 3 * dx : x + 3 * dx + width]
+        if edge == 1:
+            ground = source[from_y + dy : from_y + dy + height, from_x + 3 * dx : from_x + 3 * dx + width]
+        np.copyto(here, ground, where=mask)
 
 
 @lru_cache(maxsize=1024)
-def piece_mask(spec: Spec, signature: Signature) -> np.ndarray:
+def piece_mask(spec: Spec, signature: tuple[int, int, int, int]) -> np.ndarray:
     """Pixels that belong to a piece, bool (canvas, canvas), read-only."""
     sheet, patches = geometry(spec), _patches(spec)
     reach, piece = sheet.reach, sheet.piece
@@ -122,10 +158,11 @@ def piece_mask(spec: Spec, signature: Signature) -> np.ndarray:
     mask[reach : reach + piece, reach : reach + piece] = True
     for side, edge in enumerate(signature):
         if edge != 0:
-            dy, dx, patch = patches[side, edge]
-            height, width, _ = patch.shape
+            dy, dx, patch, _ = patches[side, edge]
+            patch = patch[:, ::3]
+            height, width = patch.shape
             part = mask[reach + dy : reach + dy + height, reach + dx : reach + dx + width]
-            part[patch[:, :, 0]] = edge == 1
+            part[patch] = edge == 1
     return _frozen(mask)
 
 
@@ -153,7 +190,7 @@ def assemble(
 
 
 def recompose(sheet: np.ndarray, target: dict[str, Any], spec: Spec) -> np.ndarray:
-    """The resized photo back from a sheet, byte for byte, uint8 (N*p, N*p, 3)."""
+    """The cut photo back from a sheet, byte for byte, uint8 (N*p, N*p, 3)."""
     reach = geometry(spec).reach
     whole = assemble(sheet, target["cells"], target, spec, spec.ground)
     return whole[reach : whole.shape[0] - reach, reach : whole.shape[1] - reach]

@@ -1,36 +1,47 @@
-"""Which JigShape puzzle: its spec, and the sheet geometry that follows from it."""
+"""Which JigShape puzzle: every choice that makes one kind of puzzle differ from another."""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field, model_validator
 
-from tasks.contract import Board
-from tasks.contract import Spec as BaseSpec
-from tasks.jigshape.digits import Face, choose_face
+from tasks.jigshape.geometry import geometry
+from tasks.jigshape.perturb import Perturbations
 
 Channel = Annotated[int, Field(ge=0, le=255)]
 RGB = tuple[Channel, Channel, Channel]
 
-# .15 and .28 are the paper's; 8 and 12 are ours, see facts on sheet geometry in docs/tasks.md.
-TAB_RATIO_AT = ((4, 8, 12, 16), (0.15, 0.20, 0.25, 0.28))
 
-
-class Spec(BaseSpec):
+class Spec(Perturbations):
     """A jigsaw of grid x grid square pieces, shuffled on one sheet."""
 
     grid: Annotated[int, Field(ge=2, le=32)]
     """N: pieces per side."""
     shape: bool = True
     """True: edges are tabs and blanks; False: straight cuts on the same sheet."""
-    answer_format: Literal["by_id"] = "by_id"
-    """by_id: {"id": [row, col], ...}."""
+    certify: Literal["count", "redraw", "full"] = "count"
+    """count: a puzzle with interchangeable pieces is marked as ambiguous when it is rendered. redraw: its edges are
+    drawn anew when it is posed, which reads the photo. full: the joint solver must find the truth, too (seconds)."""
+
+    # what the model is asked
+    answer_format: Literal["by_id", "by_cell", "cells_then_ids"] = "by_id"
+    """by_id: {"id": [row, col], ...}. by_cell: N rows of N ids. cells_then_ids: the rows as working, then by_id."""
     wording: Literal["full", "brief"] = "full"
     """Prompt: full for pretrained models; brief, one sentence, for small ones."""
+    clues: Annotated[int, Field(ge=0)] = 0
+    """Pieces whose cells the prompt gives; the scores count the others."""
+    clue_layout: Literal["scattered", "block"] = "scattered"
+    """Cells without a clue: scattered over the picture, or one square block of it."""
+    repeat_clues: bool = True
+    """Whether the answer must repeat the given pieces. False leaves them out of it (by_id only)."""
+    hints: Literal["none", "color"] = "none"
+    """color: the prompt says which pieces resemble each other in colour."""
+
+    # how the pieces are shown
+    input: Literal["sheet", "pieces"] = "sheet"
+    """sheet: one image of all pieces. pieces: one image for each, for models that squeeze large images."""
     piece_px: Annotated[int, Field(ge=4, le=1024)] | None = None
     """Side of a piece without tabs, px. None: 144 up to grid 9, 145 from grid 10 (the published sheets' sizes)."""
     tab_ratio: Annotated[float, Field(gt=0, le=0.6)] | None = None
@@ -41,7 +52,7 @@ class Spec(BaseSpec):
     band_px: Annotated[int, Field(ge=0, le=256)] = 20
     """Label band above each row, px."""
     label: Literal["band", "none"] = "band"
-    """band: the id is printed above its piece; none: ids follow from the sheet's row-major order."""
+    """band: the id is printed above its piece; none: ids follow from the order of the pieces."""
     label_color: RGB = (0, 0, 0)
     ground: RGB = (255, 0, 255)
     """Colour between the pieces. Magenta hides no tab; white hides .68 % of them at 4x4 (clipped sky on white)."""
@@ -49,8 +60,15 @@ class Spec(BaseSpec):
     """aligned: columns and rows start at multiples of token_px, so that no vision token sees two pieces."""
     token_px: Annotated[int, Field(ge=1, le=256)] = 32
     """Side of the square that becomes one vision token, px (aligned layout only)."""
-    brightness: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Factor on the photo's values; below 1 the ground stands out more, which small models need."""
+
+    @property
+    def num_pieces(self) -> int:
+        return self.grid**2
+
+    @property
+    def num_open(self) -> int:
+        """Pieces without a clue: what is scored."""
+        return self.grid**2 - self.clues
 
     @model_validator(mode="after")
     def _must_be_drawable(self) -> Spec:
@@ -68,64 +86,43 @@ class Spec(BaseSpec):
             )
         if self.label == "band" and self.label_color == self.ground:
             raise ValueError(f"got label_color and ground both {self.ground}; allowed: two colours; change one")
+        if self.bars and self.bar_px > min(sheet.width, sheet.height):
+            side = min(sheet.width, sheet.height)
+            raise ValueError(
+                f"got bars of {self.bar_px} px on a sheet of {side} px; allowed: up to {side}; lower bar_px"
+            )
+        if self.layout == "aligned" and self.sheet_scale != 1:
+            raise ValueError(
+                f"got layout aligned with sheet_scale {self.sheet_scale:g}; allowed: 1, as scaling moves the pieces "
+                "off the model's token grid; set layout: published, or piece_px instead of sheet_scale"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _clues_must_leave_a_question(self) -> Spec:
+        if self.clues > self.grid**2 - 2:
+            raise ValueError(
+                f"got {self.clues} clues for {self.grid**2} pieces; allowed: 0 to {self.grid**2 - 2}; lower clues"
+            )
+        if self.clue_layout == "block" and self.clues and math.isqrt(self.num_open) ** 2 != self.num_open:
+            square = max(2, math.isqrt(self.num_open)) ** 2
+            raise ValueError(
+                f"got {self.clues} clues, which leave {self.num_open} cells open; allowed with clue_layout block: a "
+                f"square number of them; set clues: {self.grid**2 - square}"
+            )
+        if not self.repeat_clues and self.answer_format != "by_id":
+            raise ValueError(
+                f"got repeat_clues false with answer_format {self.answer_format}; allowed: by_id, where pieces can be "
+                "left out; set answer_format: by_id"
+            )
         return self
 
 
-class Geometry(NamedTuple):
-    """Where things lie on a sheet, px."""
-
-    piece: int
-    """Side of a piece's body."""
-    radius: float
-    """Radius of a tab, tab_ratio x piece / 2."""
-    reach: int
-    """Whole pixels a tab may stick out: ceil(radius)."""
-    canvas: int
-    """Side of the square that holds a piece with all its tabs: piece + 2 x reach."""
-    column_pitch: int
-    row_pitch: int
-    left: int
-    """Left side of a canvas within its column."""
-    top: int
-    """Top of a canvas within its row."""
-    width: int
-    height: int
-    face: Face | None
-    """How labels are drawn; None if they do not fit."""
-
-    def body(self, index: int, grid: int) -> tuple[int, int]:
-        """(y, x) of the top-left pixel of the body of the piece in place `index` (row-major) of the sheet."""
-        row, column = divmod(index, grid)
+def caution(spec: Spec) -> str | None:
+    """What to know before using puzzles of a spec."""
+    if not spec.shape and spec.grid > 4:
         return (
-            row * self.row_pitch + self.top + self.reach,
-            column * self.column_pitch + self.left + self.reach,
+            f"without shape a {spec.grid}x{spec.grid} puzzle may have several right answers (a plain border lets whole "
+            "rows shift); the published ablation is 4x4"
         )
-
-
-@lru_cache(maxsize=256)
-def geometry(spec: Spec) -> Geometry:
-    """The sheet of a spec: 724 x 744 px for grid 4 and 3292 x 3312 for grid 16, the published sizes, by default."""
-    grid = spec.grid
-    piece = spec.piece_px or (144 if grid < 10 else 145)
-    ratio = spec.tab_ratio or float(np.interp(grid, *TAB_RATIO_AT))
-    radius = ratio * piece / 2
-    reach = math.ceil(radius - 1e-9)  # a radius meant as whole must not grow by float noise
-    canvas = piece + 2 * reach
-    column_pitch, row_pitch = canvas + spec.gap_px, canvas + spec.band_px
-    width, height = grid * column_pitch - spec.gap_px, grid * row_pitch
-    left, top = 0, spec.band_px
-    if spec.layout == "aligned":
-        column_pitch = math.ceil(column_pitch / spec.token_px) * spec.token_px
-        row_pitch = math.ceil(row_pitch / spec.token_px) * spec.token_px
-        width, height = grid * column_pitch, grid * row_pitch
-        left, top = (column_pitch - canvas) // 2, spec.band_px + (row_pitch - spec.band_px - canvas) // 2
-    # The outer columns of the published layout have no gap beside them.
-    label_width = column_pitch if spec.layout == "aligned" else canvas
-    face = choose_face(label_width, spec.band_px, len(str(grid**2 - 1)))
-    return Geometry(piece, radius, reach, canvas, column_pitch, row_pitch, left, top, width, height, face)
-
-
-def board(spec: Spec) -> Board:
-    """The square of the photo that is cut into pieces."""
-    side = spec.grid * geometry(spec).piece
-    return Board(side, side, spec.grid, spec.grid)
+    return None

@@ -58,6 +58,28 @@ def read(text: str, grid: int) -> list[list[int]] | None:
     return cells
 
 
+def read_rows(text: str, grid: int) -> list[list[int]] | None:
+    """Cells by id of a strictly valid completion of rows of ids, else None."""
+    said = spoken(text)
+    if said is None:
+        return None
+    openings = [i for i, char in enumerate(said) if char == "[" and said[i + 1 :].lstrip(" \t\n\r")[:1] == "["]
+    if not openings:
+        return None
+    try:
+        rows, end = _DECODER.raw_decode(said, openings[0])
+    except (ValueError, RecursionError):
+        return None
+    if any(opening >= end for opening in openings):
+        return None
+    if len(rows) != grid or any(type(row) is not list or len(row) != grid for row in rows):
+        return None
+    ids = [index for row in rows for index in row]
+    if any(type(index) is not int for index in ids) or sorted(ids) != list(range(grid**2)):
+        return None
+    return [list(divmod(ids.index(index), grid)) for index in range(grid**2)]
+
+
 def score(cells: list[list[int]], target: dict) -> dict[str, float]:
     """Every entry of a valid answer, counted one by one."""
     grid, truth = target["grid"], target["cells"]
@@ -103,6 +125,11 @@ def score(cells: list[list[int]], target: dict) -> dict[str, float]:
 @pytest.fixture(scope="session")
 def reference_read():
     return read
+
+
+@pytest.fixture(scope="session")
+def reference_read_rows():
+    return read_rows
 
 
 @pytest.fixture(scope="session")

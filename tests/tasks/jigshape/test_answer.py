@@ -42,18 +42,38 @@ EXAMPLES = {
     ],
     "conflict": [GOLD.replace("[1,0]", "[1,1]"), '{"0":[0,0],"1":[0,0],"2":[0,0],"3":[0,0]}'],
 }  # fmt: skip
-ROWS = [(reason, text) for reason, texts in EXAMPLES.items() for text in texts]
+BY_CELL = Spec(grid=2, answer_format="by_cell")
+CELL_GOLD = "[[1,2],[0,3]]"
+
+CELL_EXAMPLES = {
+    "no_json": ["", "none", "[1,2,0,3]", GOLD, "[ ]", f"<think>{CELL_GOLD}</think>", '["[1,2]","[0,3]"]'],
+    "truncated": [CELL_GOLD[:-1], CELL_GOLD[:4], f"<think>{CELL_GOLD}", f"{CELL_GOLD}<think>", "[["],
+    "several_arrays": [CELL_GOLD + CELL_GOLD, f"{CELL_GOLD} or [[0,1],[2,3]]", "[[]]" + CELL_GOLD, f"{CELL_GOLD} [["],
+    "malformed": [
+        "[[1 2],[0,3]]", "[[1,2],[0,3],]", "[[01,2],[0,3]]", "[[1_0,2],[0,3]]", "[[+1,2],[0,3]]", "[[１,2],[0,3]]",
+        "[[1,2],,[0,3]]", "[" * 10**5 + "]" * 10**5, "[[1,2]} [0,3]]",
+    ],
+    "wrong_shape": [
+        "[[]]", "[[1,2]]", "[[1,2],[0,3],[]]", "[[1,2,0],[3]]", "[[1,2,0,3],[]]", "[[1,2],3]", '[[1,2],{"0":3}]',
+        "[[1,2],null]", '[[1,2],"03"]',
+    ],
+    "bad_value": [f"[[{value},2],[0,3]]" for value in ("true", "1.0", "1e0", "NaN", "null", '"1"', "[1]", "{}")],
+    "out_of_range": [f"[[{value},2],[0,3]]" for value in ("4", "-1", "-0", "9" * 5000)],
+    "conflict": ["[[1,2],[1,3]]", "[[0,0],[0,0]]"],
+}  # fmt: skip
+ROWS = [(reason, text, BY_CELL) for reason, texts in CELL_EXAMPLES.items() for text in texts]
+ROWS += [(reason, text, TWO) for reason, texts in EXAMPLES.items() for text in texts]
 
 
-@pytest.mark.parametrize(("reason", "text"), ROWS, ids=[f"{reason}-{i}" for i, (reason, _) in enumerate(ROWS)])
-def test_every_broken_answer_gets_its_reason(reason, text):
-    answer = TASK.parse(text, TWO)
+@pytest.mark.parametrize(("reason", "text", "spec"), ROWS, ids=[f"{row[0]}-{i}" for i, row in enumerate(ROWS)])
+def test_every_broken_answer_gets_its_reason(reason, text, spec):
+    answer = TASK.parse(text, spec)
     assert isinstance(answer, Invalid)
     assert answer.reason == reason
 
 
 def test_every_reason_has_an_example():
-    assert set(EXAMPLES) == set(TASK.invalid_reasons)
+    assert set(EXAMPLES) | set(CELL_EXAMPLES) == set(TASK.invalid_reasons)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +106,57 @@ def test_what_a_lenient_reader_can_use_is_kept():
     assert TASK.parse("no idea", TWO).partial is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        CELL_GOLD,
+        f" ```json\n{json.dumps(json.loads(CELL_GOLD), indent=1)}\n``` [done]",
+        f"Piece [3] is odd; so:\n{CELL_GOLD}\nwhere row 0 is [1,2].",
+        f"<think>[[</think>{CELL_GOLD}",
+    ],
+)
+def test_rows_of_ids_are_found_among_prose(text):
+    assert TASK.parse(text, BY_CELL) == CELLS
+
+
+def test_all_formats_say_the_same(pose):
+    for grid in (2, 3, 11):
+        answers = []
+        for answer_format in ("by_id", "by_cell", "cells_then_ids"):
+            puzzle = pose(grid, 5, answer_format=answer_format)
+            answer = TASK.parse(TASK.gold(puzzle.target), puzzle.spec)
+            assert answer == puzzle.target["cells"]
+            assert TASK.score(answer, puzzle.target)["em"] == 1
+            moved = puzzle.target["cells"][1:] + puzzle.target["cells"][:1]
+            said = TASK.parse(TASK.gold(puzzle.target | {"cells": moved}), puzzle.spec)
+            answers.append((said, TASK.score(said, puzzle.target)))
+        assert answers[0] == answers[1] == answers[2]
+
+
+def test_rows_before_the_object_are_working_and_do_not_count():
+    spec = Spec(grid=2, answer_format="cells_then_ids")
+    assert TASK.parse(f"[[0,1],[2,3]]\n{GOLD}", spec) == CELLS
+    assert TASK.parse(GOLD, spec) == CELLS
+    assert TASK.parse(f"{CELL_GOLD}\n", spec).reason == "no_json"
+
+
+def test_what_a_lenient_reader_can_use_of_rows_is_kept():
+    assert TASK.parse("[[1,2],[0,", BY_CELL).partial == [None, [0, 0], [0, 1], None]
+    assert TASK.parse("[[1,2],[1,3]]", BY_CELL).partial == [None, None, [0, 1], [1, 1]]
+    assert TASK.parse("[[1,2],[0,9]]", BY_CELL).partial == [[1, 0], [0, 0], [0, 1], None]
+    assert TASK.parse("[[1,2],[0,3],[3,1]]", BY_CELL).partial is None
+    assert TASK.parse("[[1,2,0,3]]", BY_CELL).partial == [None, [0, 0], [0, 1], None]
+    assert TASK.parse("no idea", BY_CELL).partial is None
+
+
 @pytest.mark.parametrize("grid", [2, 4, 11, 32])
-def test_the_informative_characters_are_the_coordinates(pose, grid):
-    target = pose(grid).target
-    text = TASK.gold(target)
-    numbers = [int(text[start:stop]) for start, stop in TASK.informative(text)]
-    assert numbers == [number for cell in target["cells"] for number in cell]
+def test_the_informative_characters_are_coordinates_and_ids(pose, grid):
+    by_id = [number for cell in pose(grid).target["cells"] for number in cell]
+    by_cell = sorted(range(grid**2), key=lambda index: pose(grid).target["cells"][index])
+    expected = {"by_id": by_id, "by_cell": by_cell, "cells_then_ids": by_cell + by_id}
+    for answer_format, numbers in expected.items():
+        text = TASK.gold(pose(grid, answer_format=answer_format).target)
+        assert [int(text[start:stop]) for start, stop in TASK.informative(text)] == numbers
 
 
 FRAGMENTS = [
@@ -149,7 +214,7 @@ def test_hundreds_of_thousands_of_broken_answers_are_read_as_plainly_as_by_hand(
     num_valid = 0
     for number in range(num_texts):
         puzzle = puzzles[number % 8]
-        text = TASK.gold({"cells": exchanged(rng, puzzle.target["cells"])})
+        text = TASK.gold(puzzle.target | {"cells": exchanged(rng, puzzle.target["cells"])})
         if number % 50:
             text = mutated(rng, text)
         answer = TASK.parse(text, puzzle.spec)
@@ -170,7 +235,32 @@ def test_hundreds_of_thousands_of_broken_answers_are_read_as_plainly_as_by_hand(
                 assert scores.keys() == counted.keys()
                 assert all(abs(scores[entry] - counted[entry]) < 1e-12 for entry in counted), text
     assert num_valid > num_texts / 50
-    assert seen == set(TASK.invalid_reasons)
+    assert seen == set(EXAMPLES)
+
+
+@pytest.mark.parametrize(("grid", "num_texts"), [(2, 20_000), (3, 20_000)])
+def test_tens_of_thousands_of_broken_rows_are_read_as_plainly_as_by_hand(pose, reference_read_rows, grid, num_texts):
+    rng = random.Random(grid)
+    puzzles = [pose(grid, seed, answer_format="by_cell") for seed in range(8)]
+    seen, num_valid = set(), 0
+    for number in range(num_texts):
+        puzzle = puzzles[number % 8]
+        text = TASK.gold(puzzle.target | {"cells": exchanged(rng, puzzle.target["cells"])})
+        if number % 50:
+            text = mutated(rng, text)
+        answer = TASK.parse(text, puzzle.spec)
+        expected = reference_read_rows(text, grid)
+        if isinstance(answer, Invalid):
+            assert expected is None, (answer.reason, text)
+            seen.add(answer.reason)
+            scores = TASK.score(answer, puzzle.target)
+            assert 0 <= scores.pop("pa_lenient") <= 1
+            assert set(scores.values()) == {0.0}
+        else:
+            assert answer == expected, text
+            num_valid += 1
+    assert num_valid > num_texts / 50
+    assert seen == set(CELL_EXAMPLES)
 
 
 @settings(max_examples=400, deadline=None)
@@ -182,6 +272,17 @@ def test_no_text_is_too_odd_to_be_read(reference_read, text):
         assert answer.partial is None or len(answer.partial) == 4
         answer = None
     assert answer == reference_read(text, 2)
+
+
+@settings(max_examples=400, deadline=None)
+@given(text=st.text() | st.text('[]",01\\ \n', max_size=60) | st.lists(st.sampled_from(FRAGMENTS)).map("".join))
+def test_no_text_is_too_odd_to_be_read_as_rows(reference_read_rows, text):
+    answer = TASK.parse(text, BY_CELL)
+    if isinstance(answer, Invalid):
+        assert answer.reason in TASK.invalid_reasons
+        assert answer.partial is None or len(answer.partial) == 4
+        answer = None
+    assert answer == reference_read_rows(text, 2)
 
 
 @settings(max_examples=200, deadline=None)
@@ -223,15 +324,24 @@ HUGE = {
     "closed thoughts": "</think>" * 125_000,
     "alternating thoughts": "<think>a</think>" * 60_000,
     "answers": GOLD * 25_000,
+    "opening brackets": "[" * 10**6,
+    "opening brackets and spaces": ("[" + " " * 999) * 1000,
+    "an array of quotes": '[["' * 300_000,
+    "rows": "[0,1]" * 200_000,
+    "arrays": CELL_GOLD * 80_000,
+    "a huge row": "[[" + "1," * 500_000 + "1]]",
+    "a row without an end": "[[" + "1," * 500_000,
+    "a number and spaces": ("[1" + " " * 998) * 1000,
 }
 
 
 @pytest.mark.parametrize("name", HUGE)
 @pytest.mark.timeout(60)
 def test_huge_texts_are_read_in_linear_time(name):
-    answer = TASK.parse(HUGE[name], TWO)
-    assert isinstance(answer, Invalid)
-    assert answer.reason in TASK.invalid_reasons
+    for spec in (TWO, BY_CELL):
+        answer = TASK.parse(HUGE[name], spec)
+        assert isinstance(answer, Invalid)
+        assert answer.reason in TASK.invalid_reasons
 
 
 def test_an_answer_after_a_huge_text_is_still_found():

@@ -4,8 +4,9 @@ from PIL import Image
 
 from tasks.jigshape import TASK
 from tasks.jigshape.digits import choose_face, draw_number
+from tasks.jigshape.geometry import geometry
 from tasks.jigshape.sheet import draw_sheet, piece_mask
-from tasks.jigshape.spec import Spec, geometry
+from tasks.jigshape.spec import Spec
 
 TINY = {"grid": 2, "gap_px": 0, "band_px": 0, "label": "none", "layout": "aligned", "piece_px": 22, "tab_ratio": 0.34}
 

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.jigshape import TASK
+from tasks.jigshape.geometry import geometry
 from tasks.jigshape.sheet import cut_photo, draw_sheet, piece_mask, recompose
-from tasks.jigshape.spec import Spec, geometry
+from tasks.jigshape.spec import Spec
 
 SMALL = {"piece_px": 12, "tab_ratio": 0.3, "gap_px": 4, "band_px": 7}
 
