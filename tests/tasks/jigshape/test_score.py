@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from tasks.contract import Invalid
 from tasks.jigshape import TASK
-from tasks.jigshape.spec import Spec
 
 
 def completion(cells):
@@ -166,24 +165,3 @@ def test_leaving_pieces_out_never_beats_a_well_formed_answer(pose, grid, seed, d
     completed = [cell if cell is not None else free.pop() for cell in partial]
     assert not free
     assert TASK.score(completed, puzzle.target)["pa"] >= lenient
-
-
-def test_diagnose_tells_where_pieces_went(pose):
-    puzzle = pose(4)
-    truth = puzzle.target["cells"]
-    report = TASK.diagnose([cell[::-1] for cell in truth], puzzle.target)
-    assert report["transposed"] == 1
-    assert report["reason"] is None
-    assert report["wrong"] == [i for i, (row, column) in enumerate(truth) if row != column]
-    assert report["displacement"][5] == [truth[5][1] - truth[5][0], truth[5][0] - truth[5][1]]
-    report = TASK.diagnose(Invalid("wrong_keys", [truth[0], *[None] * 15]), puzzle.target)
-    assert report["displacement"] == [[0, 0], *[None] * 15]
-    assert report["wrong"] == [*range(1, 16)]
-    assert report["reason"] == "wrong_keys"
-    assert json.loads(json.dumps(report)) == report
-
-
-def test_diagnose_copes_with_an_answer_of_which_nothing_is_left(pose):
-    for grid in (2, 4):
-        report = TASK.diagnose(TASK.parse("no idea", Spec(grid=grid)), pose(grid).target)
-        assert report["displacement"] == [None] * grid**2
