@@ -79,8 +79,8 @@ def page(title: str, about: Sequence[str], examples: Sequence[Shown]) -> str:
     """
     parts = by_part(examples)
     rows = "".join(
-        f'<tr><td><a href="#{_text(part)}">{_text(part)}</a><td>{_text(shown[0].posed.task.name)}'
-        f"<td>{len(shown)}<td>{_text(token_range(shown))}\n"
+        f'<tr><td><a href="#{_text(part)}">{_text(part)}</a></td><td>{_text(shown[0].posed.task.name)}</td>'
+        f"<td>{len(shown)}</td><td>{_text(token_range(shown))}</td></tr>\n"
         for part, shown in parts
     )
     sections = "".join(_part(part, shown) for part, shown in parts)
@@ -89,7 +89,7 @@ def page(title: str, about: Sequence[str], examples: Sequence[Shown]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{_text(title)}</h1>\n{''.join(f'<p>{_text(line)}</p>' for line in about)}\n"
-        f'<div class="wide"><table>\n<tr><th>part<th>task<th>examples<th>tokens per example\n{rows}</table></div>\n'
+        f'<div class="wide"><table>\n{_header("part", "task", "examples", "tokens per example")}{rows}</table></div>\n'
         f"{sections}</body>\n</html>\n"
     )
 
@@ -100,12 +100,12 @@ def by_part(examples: Sequence[Shown]) -> list[tuple[str, list[Shown]]]:
 
 
 def token_range(examples: Sequence[Shown]) -> str:
-    """Fewest and most tokens of the examples whose tokens are known."""
-    totals = [one.tokens.total for one in examples if isinstance(one.tokens, Tokens)]
-    if not totals:
+    """Fewest and most tokens of the examples whose tokens are known, and how many are allowed."""
+    known = [one.tokens for one in examples if isinstance(one.tokens, Tokens)]
+    if not known:
         return "not known"
-    least, most = min(totals), max(totals)
-    return f"{least:,}" if least == most else f"{least:,}-{most:,}"
+    least, most = min(tokens.total for tokens in known), max(tokens.total for tokens in known)
+    return f"{least:,}{f'-{most:,}' if least < most else ''} of {known[0].allowed:,}"
 
 
 def _part(name: str, examples: Sequence[Shown]) -> str:
@@ -133,8 +133,8 @@ def _example(shown: Shown, seen: set[str]) -> str:
         f'<h4>Answer</h4>\n<p class="text answer">{_marked(gold, posed.task.informative(gold))}</p>\n'
         '<p class="note">Marked: what does not follow from the format.</p>\n'
         f"{truth}<h4>Tokens</h4>\n{_tokens(shown.tokens)}"
-        f"<h4>Puzzle</h4>\n<dl>{''.join(f'<dt>{name}<dd>{_text(fact)}' for name, fact in facts.items())}</dl>\n"
-        "</article>\n"
+        f"<h4>Puzzle</h4>\n<dl>{''.join(f'<dt>{name}</dt><dd>{_text(fact)}</dd>' for name, fact in facts.items())}"
+        "</dl>\n</article>\n"
     )
 
 
@@ -159,7 +159,7 @@ def _prompt(messages: Iterable[Message], images: Sequence[Picture], seen: set[st
 def _prompt_text(text: str, seen: set[str]) -> str:
     body = f'<p class="text">{_text(text)}</p>\n'
     if text in seen:
-        return f"<details><summary>a text that stands above, {len(text)} characters</summary>{body}</details>\n"
+        return f"<details><summary>the same text as above, {len(text):,} characters</summary>\n{body}</details>\n"
     seen.add(text)
     return body
 
@@ -189,13 +189,17 @@ def _tokens(tokens: Tokens | str) -> str:
     if isinstance(tokens, str):
         return f"<p>tokens: not known here ({_text(tokens)})</p>\n"
     counts = (tokens.of_images, tokens.prompt - tokens.of_images, tokens.answer, tokens.total, tokens.allowed)
-    cells = "".join(f"<td>{count:,}" for count in counts)
+    cells = "".join(f"<td>{count:,}</td>" for count in counts)
     too_long = '<p class="bad">Too long: a run with this example is refused.</p>\n'
     return (
-        '<div class="wide"><table>\n<tr><th>images<th>prompt text<th>answer<th>total<th>model.max_tokens\n'
-        f"<tr>{cells}\n</table></div>\n{too_long if tokens.total > tokens.allowed else ''}"
-        f"<ul>{''.join(f'<li>{line}' for line in _image_lines(tokens.images))}</ul>\n"
+        f'<div class="wide"><table>\n{_header("images", "prompt text", "answer", "total", "model.max_tokens")}'
+        f"<tr>{cells}</tr>\n</table></div>\n{too_long if tokens.total > tokens.allowed else ''}"
+        f"<ul>{''.join(f'<li>{line}</li>' for line in _image_lines(tokens.images))}</ul>\n"
     )
+
+
+def _header(*names: str) -> str:
+    return f"<tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>\n"
 
 
 def _image_lines(images: Sequence[ImageTokens]) -> Iterator[str]:
@@ -205,7 +209,8 @@ def _image_lines(images: Sequence[ImageTokens]) -> Iterator[str]:
         last = first + len(list(run)) - 1
         which = f"image {first}" if first == last else f"images {first} to {last}, each"
         scaled = "not scaled" if image.scaled == image.size else f"scaled to {_size(image.scaled)} px"
-        yield f"{which}: {_size(image.size)} px, {scaled}, {image.count:,} tokens; one covers {_size(image.covered)} px"
+        cost = f"image tokens: {image.count:,}, one covers {_size(image.covered)} px of it"
+        yield f"{which}: {_size(image.size)} px, {scaled}; {cost}"
         first = last + 1
 
 

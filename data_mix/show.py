@@ -16,7 +16,7 @@ import transformers
 from PIL import Image
 from tqdm import tqdm
 
-from data_mix.mixture import Mixture, Posed, evaluation_mixture, training_mixture
+from data_mix.mixture import Posed, evaluation_mixture, training_mixture
 from data_mix.page import ImageTokens, Picture, Shown, Tokens, by_part, page, token_range
 from data_mix.photos import find_photos
 from data_mix.splits import SPLITS
@@ -50,7 +50,7 @@ class Request:
 def parse_request(argv: list[str]) -> Request:
     """
     Raises:
-        RecipeError: with every problem of the command line and the recipe.
+        ValueError: with every problem of the command line and the recipe.
     """
     own = {"split": "train", "count": "3", "out": ""}
     given = [token.partition("=") for token in argv]
@@ -58,14 +58,14 @@ def parse_request(argv: list[str]) -> Request:
     problems = []
     if own["split"] not in SPLITS:
         problems.append(problem("split", own["split"], ", ".join(SPLITS), did_you_mean(own["split"], SPLITS)))
-    if not re.fullmatch("0*[1-9][0-9]{0,5}", own["count"]):
+    if not re.fullmatch("[1-9][0-9]{0,5}", own["count"]):
         problems.append(problem("count", own["count"], "a whole number from 1 to 999999", "do write count=3"))
     try:
         recipe = load_recipe([token for token, (name, _, _) in zip(argv, given, strict=True) if name not in own])
     except RecipeError as error:
-        raise RecipeError([*problems, *error.problems]) from None
+        problems += error.problems
     if problems:
-        raise RecipeError(problems)
+        raise ValueError("\n".join(problems))
     plain_name = re.sub(r"[^\w+-]+", "_", recipe.name, flags=re.ASCII)
     out = Path(own["out"] or f"shown/{plain_name}-{own['split']}")
     return Request(recipe, own["split"], int(own["count"]), out)
@@ -83,8 +83,7 @@ def first_of_each_part(recipe: Recipe, split: str, count: int) -> list[Posed]:
         return list(evaluation_mixture(judged, photos, count))
     few = {name: part.model_copy(update={"count": min(count, part.count)}) for name, part in recipe.data.parts.items()}
     shortened = recipe.model_copy(update={"data": recipe.data.model_copy(update={"parts": few})})
-    mixture: Mixture = training_mixture(shortened, photos)
-    return sorted(mixture, key=lambda posed: (list(few).index(posed.part), posed.index))
+    return sorted(training_mixture(shortened, photos), key=lambda posed: (list(few).index(posed.part), posed.index))
 
 
 def tokens_of(encoder: Encoder, puzzle: Puzzle, gold: str) -> Tokens:
@@ -141,6 +140,7 @@ def show(request: Request) -> list[str]:
     """
     recipe = request.recipe
     puzzles = first_of_each_part(recipe, request.split, request.count)
+    print(f"reading the processor of {recipe.model.name}", file=sys.stderr)  # without a network this can take a while
     encoder: Encoder | str
     try:
         encoder = load_encoder(recipe.model)
@@ -159,8 +159,8 @@ def show(request: Request) -> list[str]:
         got = f"{request.out} ({error.strerror or error})"
         raise ValueError(problem("out", got, "a folder that can be written", "do name another, out=DIR")) from error
     lines = [f"page: {request.out / INDEX}"]
-    if isinstance(encoder, str):
-        lines.append(f"tokens: not known here ({encoder})")
+    reasons = dict.fromkeys(one.tokens for one in examples if isinstance(one.tokens, str))
+    lines += [f"tokens: not known here ({reason})" for reason in reasons]
     rows = [(part, str(len(shown)), token_range(shown)) for part, shown in by_part(examples)]
     lines += [f"{part:<16} {count:>8}  {tokens}" for part, count, tokens in [("part", "examples", "tokens"), *rows]]
     return lines
