@@ -22,7 +22,7 @@ from data_mix.photos import find_photos
 from data_mix.splits import SPLITS
 from models.load import Encoder, load_encoder
 from models.tokens import answer_ids, prompt_length
-from recipes.fields import did_you_mean, problem
+from recipes.fields import did_you_mean, problem, shown
 from recipes.loader import RecipeError, load_recipe
 from recipes.schema import Recipe
 from tasks import Puzzle
@@ -52,23 +52,30 @@ def parse_request(argv: list[str]) -> Request:
     Raises:
         ValueError: with every problem of the command line and the recipe.
     """
-    own = {"split": "train", "count": "3", "out": ""}
-    given = [token.partition("=") for token in argv]
-    own |= {name: value for name, _, value in given if name in own}
+    own = {"split": "train", "count": "3"}
+    of_recipe = []
+    for token in argv:
+        name, equals, value = token.partition("=")
+        if equals and name in ("split", "count", "out"):
+            own[name] = value
+        else:
+            of_recipe.append(token)
+    split, count = own["split"], own["count"]
     problems = []
-    if own["split"] not in SPLITS:
-        problems.append(problem("split", own["split"], ", ".join(SPLITS), did_you_mean(own["split"], SPLITS)))
-    if not re.fullmatch("[1-9][0-9]{0,5}", own["count"]):
-        problems.append(problem("count", own["count"], "a whole number from 1 to 999999", "do write count=3"))
+    if split not in SPLITS:
+        problems.append(problem("split", shown(split), ", ".join(SPLITS), did_you_mean(split, SPLITS)))
+    if not re.fullmatch("[1-9][0-9]{0,5}", count):
+        problems.append(problem("count", shown(count), "a whole number from 1 to 999999", "do write count=3"))
+    if own.get("out") == "":
+        problems.append(problem("out", "nothing after =", "a folder", "do write out=DIR, or leave it out"))
     try:
-        recipe = load_recipe([token for token, (name, _, _) in zip(argv, given, strict=True) if name not in own])
+        recipe = load_recipe(of_recipe)
     except RecipeError as error:
         problems += error.problems
     if problems:
         raise ValueError("\n".join(problems))
     plain_name = re.sub(r"[^\w+-]+", "_", recipe.name, flags=re.ASCII)
-    out = Path(own["out"] or f"shown/{plain_name}-{own['split']}")
-    return Request(recipe, own["split"], int(own["count"]), out)
+    return Request(recipe, split, int(count), Path(own.get("out", f"shown/{plain_name}-{split}")))
 
 
 def first_of_each_part(recipe: Recipe, split: str, count: int) -> list[Posed]:
@@ -87,7 +94,8 @@ def first_of_each_part(recipe: Recipe, split: str, count: int) -> list[Posed]:
 
 
 def tokens_of(encoder: Encoder, puzzle: Puzzle, gold: str) -> Tokens:
-    """
+    """What a puzzle with this reference answer costs.
+
     Raises:
         ValueError: the model takes no such prompt.
     """
@@ -161,7 +169,7 @@ def show(request: Request) -> list[str]:
     lines = [f"page: {request.out / INDEX}"]
     reasons = dict.fromkeys(one.tokens for one in examples if isinstance(one.tokens, str))
     lines += [f"tokens: not known here ({reason})" for reason in reasons]
-    rows = [(part, str(len(shown)), token_range(shown)) for part, shown in by_part(examples)]
+    rows = [(part, str(len(ours)), token_range(ours)) for part, ours in by_part(examples)]
     lines += [f"{part:<16} {count:>8}  {tokens}" for part, count, tokens in [("part", "examples", "tokens"), *rows]]
     return lines
 

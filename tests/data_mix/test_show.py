@@ -16,8 +16,10 @@ from PIL import Image
 from data_mix.mixture import training_mixture
 from data_mix.page import ImageTokens, Picture, Shown, Tokens, page
 from data_mix.photos import find_photos
-from data_mix.show import first_of_each_part, main, parse_request
+from data_mix.show import first_of_each_part, main, parse_request, write_example
+from models.load import load_encoder
 from recipes.loader import load_recipe
+from tasks import TASKS
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ["recipe=quickstart", "data.photos.index=index.jsonl"]
@@ -126,18 +128,34 @@ def test_the_informative_characters_are_marked(in_tmp_path, capsys):
     assert read(in_tmp_path / "here").marked == [str(n) for cell in posed.puzzle.target["cells"] for n in cell]
 
 
+def test_a_task_that_draws_no_pictures_has_no_truth_on_the_page(in_tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(TASKS, "jigshape", replace(TASKS["jigshape"], picture=None))
+    assert main([*TINY, "count=1", "out=here"]) == 0
+    assert set(read(in_tmp_path / "here").files()) == {"2x2-0000-image1.png"}
+
+
 def test_a_model_whose_files_are_not_here_still_gives_a_page(in_tmp_path, capsys):
     assert main([*TINY, "count=1", "out=here", "model.scratch=null", "model.pretrained=nowhere/there"]) == 0
     assert "tokens: not known here (got model 'nowhere/there'" in capsys.readouterr().out
     assert "tokens: not known here (got model 'nowhere/there'" in read(in_tmp_path / "here").text
 
 
+def test_a_prompt_that_the_model_cannot_take_is_said_in_place_of_its_tokens(in_tmp_path):
+    recipe = load_recipe(TINY)
+    (real,) = first_of_each_part(recipe, "train", 1)
+    messages = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "<|image_pad|>"}]}]
+    posed = replace(real, puzzle=replace(real.puzzle, messages=messages))
+    written = write_example(posed, load_encoder(recipe.model), in_tmp_path)
+    assert "got 1 images for a prompt with 2 places" in str(written.tokens)
+
+
 def test_every_problem_of_the_command_line_is_told(in_tmp_path, capsys):
-    assert main(["recipe=quickstar", "split=dev", "count=0"]) == 2
+    assert main(["recipe=quickstar", "split=dev", "count=0", "out=", "split"]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "split: got dev; allowed: train, eval, test; do use one of these"
-    assert lines[1].startswith("count: got 0; allowed: a whole number")
-    assert lines[2].endswith("did you mean quickstart?")
+    assert lines[0] == 'split: got "dev"; allowed: train, eval, test; do use one of these'
+    assert lines[1].startswith('count: got "0"; allowed: a whole number')
+    assert lines[2].startswith("out: got nothing after =")
+    assert [line.split(":")[0] for line in lines[3:]] == ["split", "recipe"]
 
 
 def test_the_pages_folder_is_below_shown_whatever_the_recipe_is_called():
@@ -176,7 +194,7 @@ def shown(in_tmp_path) -> Shown:
 
 def test_no_text_becomes_html(shown):
     text = page(hostile("title"), [hostile("about")], [shown])
-    assert text.isprintable() or set(filter(lambda char: not char.isprintable(), text)) == {"\n"}
+    assert {char for char in text if not char.isprintable()} == {"\n"}
     parsed = Parsed(text)
     assert "script" not in {tag for tag, _ in parsed.tags}
     assert {name for _, attrs in parsed.tags for name in attrs if name.startswith("on")} == set()
