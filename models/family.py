@@ -41,9 +41,12 @@ class Family:
     """Parameter name of the vision tower's position embedding."""
     no_flash: Mapping[str, str]
     """{tower: why} for towers that must not use Flash Attention."""
+    scaled_size: Callable[[Any, int, int], tuple[int, int]]
+    """`scaled_size(processor, width, height)`: (width, height) in px to which the processor scales such a picture.
+    ValueError for one that it would refuse."""
     image_tokens: Callable[[Any, int, int], int]
-    """`image_tokens(processor, width, height)`: image tokens of a picture of that size in px, by arithmetic.
-    ValueError for a picture that the processor would refuse."""
+    """`image_tokens(processor, width, height)`: image tokens of a picture of that size in px, by arithmetic: each
+    stands for a square of the scaled picture. ValueError for a picture that the processor would refuse."""
     limit_images: Callable[[Any, Any, ImageSize], None]
     """`limit_images(processor, config, image)`: sets the processor's image limits from the recipe; ValueError if they
     are incomplete or do not fit the model's config."""

@@ -57,6 +57,12 @@ CHAT_TEMPLATE = """\
 {%- endif -%}"""
 
 
+def scaled_size(processor: Any, width: int, height: int) -> tuple[int, int]:
+    """The same square for every picture."""
+    size = processor.image_processor.size
+    return size["width"], size["height"]
+
+
 def image_tokens(processor: Any, width: int, height: int) -> int:
     """Image tokens of any picture: the same number for each."""
     return processor.image_seq_length
@@ -181,6 +187,7 @@ GEMMA3 = Family(
     one_token_image="\n\n<start_of_image><image_soft_token><end_of_image>\n\n",
     vision_positions="model.vision_tower.embeddings.position_embedding.weight",
     no_flash={"language": "Flash Attention drops the bidirectional mask over image tokens"},
+    scaled_size=scaled_size,
     image_tokens=image_tokens,
     limit_images=limit_images,
     scratch_processor=scratch_processor,

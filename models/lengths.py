@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from models.load import Loaded
+from models.load import Encoder
 from models.tokens import answer_lengths, prompt_length
 from tasks import TASKS, Puzzle
 
@@ -23,14 +23,14 @@ class Lengths(NamedTuple):
         return self.prompt + self.answer
 
 
-def example_lengths(loaded: Loaded, puzzles: Sequence[Puzzle]) -> list[Lengths]:
+def example_lengths(encoder: Encoder, puzzles: Sequence[Puzzle]) -> list[Lengths]:
     """The lengths of each puzzle, as `encode_prompt` and `answer_ids` would give them."""
-    answers = answer_lengths(loaded, [TASKS[puzzle.task].gold(puzzle.target) for puzzle in puzzles])
+    answers = answer_lengths(encoder, [TASKS[puzzle.task].gold(puzzle.target) for puzzle in puzzles])
     prompts: dict[tuple[str, tuple[tuple[int, int], ...]], int] = {}  # most puzzles of a part share their prompt
     lengths = []
     for puzzle, answer in zip(puzzles, answers, strict=True):
         same = (repr(puzzle.messages), puzzle.image_sizes)
         if same not in prompts:
-            prompts[same] = prompt_length(loaded, puzzle.messages, list(puzzle.image_sizes))
+            prompts[same] = prompt_length(encoder, puzzle.messages, list(puzzle.image_sizes))
         lengths.append(Lengths(prompts[same], answer))
     return lengths

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from transformers.core_model_loading import revert_weight_conversion
 from transformers.utils import is_flash_attn_2_available
 
 from models import FAMILIES, Family
-from models.scratch import build_scratch
+from models.scratch import build_scratch, scratch_processor
 from recipes.schema import Model
 
 logger = logging.getLogger(__name__)
@@ -33,13 +33,34 @@ class CheckpointError(ValueError):
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A model and what is needed to talk to it. `max_tokens` is the recipe's longest sequence."""
+class Encoder:
+    """What turns conversations into tokens. `max_tokens` is the recipe's longest sequence."""
 
-    model: Any
     processor: Any
     family: Family
     max_tokens: int
+
+
+@dataclass(frozen=True)
+class Loaded(Encoder):
+    """A model and what is needed to talk to it."""
+
+    model: Any
+
+
+def load_encoder(model: Model) -> Encoder:
+    """The processor of a recipe's model as `load_model` sets it up, without the weights.
+
+    Raises ValueError if the image limits do not fit, CheckpointError if the processor's files cannot be had.
+    """
+    family = FAMILIES[model.family]
+    if model.scratch is not None:
+        processor, _ = scratch_processor(model)
+    else:
+        name = _pretrained_name(model)
+        config = _config(family, name, model.revision)
+        processor = _limited_processor(family, name, model.revision, config, model)
+    return Encoder(processor, family, model.max_tokens)
 
 
 def load_model(
@@ -58,15 +79,13 @@ def load_model(
         built.set_attn_implementation(attention)
         for parameter in built.parameters():  # not .to(dtype): it would round the rotary frequencies, too
             parameter.data = parameter.data.to(dtype)
-    elif model.pretrained is not None:
-        built = _pretrained(family, model.pretrained, model.revision, attention, dtype)
-        processor = _processor(family, model.pretrained, model.revision)
-        family.limit_images(processor, built.config, model.image)
     else:
-        raise ValueError(f"got model {model.name} with neither pretrained nor scratch; give exactly one of them")
+        name = _pretrained_name(model)
+        built = _pretrained(family, name, model.revision, attention, dtype)
+        processor = _limited_processor(family, name, model.revision, built.config, model)
     for line in lines:
         log(line)
-    return Loaded(built, processor, family, model.max_tokens)
+    return Loaded(processor, family, model.max_tokens, built)
 
 
 def load_checkpoint(
@@ -88,17 +107,16 @@ def load_checkpoint(
         _check_vocabulary(folder, base)
         adapted = get_peft_model(base.model, LoraConfig.from_pretrained(str(folder)))
         _load_adapter(adapted, folder)
-        return Loaded(adapted.eval(), base.processor, base.family, base.max_tokens)
+        return replace(base, model=adapted.eval())
     family = FAMILIES[model.family]
     _weight_files(folder)
     flash = dtype != torch.float32 and is_flash_attn_2_available()
     attention, lines = family.resolve_attention(model.attention, flash=flash)
     built = _pretrained(family, str(folder), None, attention, dtype)
-    processor = _processor(family, str(folder), None)
-    family.limit_images(processor, built.config, model.image)
+    processor = _limited_processor(family, str(folder), None, built.config, model)
     for line in lines:
         log(line)
-    return Loaded(built.eval(), processor, family, model.max_tokens)
+    return Loaded(processor, family, model.max_tokens, built.eval())
 
 
 @torch.no_grad()
@@ -133,14 +151,29 @@ def load_weights_into(model: Any, folder: str | Path) -> None:
                 targets[name].copy_(stored.get_tensor(name))
 
 
-def _pretrained(family: Family, name: str, revision: str | None, attention: dict[str, str], dtype: torch.dtype) -> Any:
+def _pretrained_name(model: Model) -> str:
+    if model.pretrained is None:
+        raise ValueError(f"got model {model.name} with neither pretrained nor scratch; give exactly one of them")
+    return model.pretrained
+
+
+def _config(family: Family, name: str, revision: str | None) -> Any:
+    """The config of a model that is of this family."""
     try:
         config = family.model_class.config_class.from_pretrained(name, revision=revision)
-        if config.model_type != family.model_type:
-            raise CheckpointError(
-                f"got a {config.model_type} model in {name}; model.family={family.name} needs {family.model_type}; "
-                "set model= to the model file of that family"
-            )
+    except OSError as error:
+        raise _unavailable(name, error) from error
+    if config.model_type != family.model_type:
+        raise CheckpointError(
+            f"got a {config.model_type} model in {name}; model.family={family.name} needs {family.model_type}; "
+            "set model= to the model file of that family"
+        )
+    return config
+
+
+def _pretrained(family: Family, name: str, revision: str | None, attention: dict[str, str], dtype: torch.dtype) -> Any:
+    _config(family, name, revision)
+    try:
         built, info = family.model_class.from_pretrained(
             name,
             revision=revision,
@@ -162,6 +195,12 @@ def _processor(family: Family, name: str, revision: str | None) -> Any:
         return family.processor_class.from_pretrained(name, revision=revision, trust_remote_code=False)
     except OSError as error:
         raise _unavailable(name, error) from error
+
+
+def _limited_processor(family: Family, name: str, revision: str | None, config: Any, model: Model) -> Any:
+    processor = _processor(family, name, revision)
+    family.limit_images(processor, config, model.image)
+    return processor
 
 
 def _unavailable(name: str, error: OSError) -> CheckpointError:

@@ -49,10 +49,9 @@ CHAT_TEMPLATE = """\
 {%- endif -%}"""
 
 
-def image_tokens(processor: Any, width: int, height: int) -> int:
-    """Image tokens of a width x height px picture: its size after the processor's own scaling, in merged patches."""
+def scaled_size(processor: Any, width: int, height: int) -> tuple[int, int]:
+    """A width x height px picture is scaled to whole merged patches, and into the limits on its area."""
     images = processor.image_processor
-    factor = images.patch_size * images.merge_size
     longer, shorter = max(width, height), min(width, height)
     if longer > 200 * shorter:
         raise ValueError(
@@ -61,11 +60,23 @@ def image_tokens(processor: Any, width: int, height: int) -> int:
     scaled_height, scaled_width = smart_resize(
         height,
         width,
-        factor=factor,
+        factor=_token_px(images),
         min_pixels=images.size["shortest_edge"],
         max_pixels=images.size["longest_edge"],
     )
-    return (scaled_height // factor) * (scaled_width // factor)
+    return scaled_width, scaled_height
+
+
+def image_tokens(processor: Any, width: int, height: int) -> int:
+    """Image tokens of a width x height px picture: its size after the processor's own scaling, in merged patches."""
+    scaled_width, scaled_height = scaled_size(processor, width, height)
+    side = _token_px(processor.image_processor)
+    return (scaled_height // side) * (scaled_width // side)
+
+
+def _token_px(images: Any) -> int:
+    """Side of a merged patch."""
+    return images.patch_size * images.merge_size
 
 
 def limit_images(processor: Any, config: Any, image: ImageSize) -> None:
@@ -177,6 +188,7 @@ QWEN3_VL = Family(
     one_token_image="<|image_pad|>",
     vision_positions="model.visual.pos_embed.weight",
     no_flash={},
+    scaled_size=scaled_size,
     image_tokens=image_tokens,
     limit_images=limit_images,
     scratch_processor=scratch_processor,

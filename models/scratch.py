@@ -56,17 +56,29 @@ def _texts(messages: list[Message]) -> Iterator[str]:
         yield from (part["text"] for part in parts if part["type"] == "text")
 
 
-def build_scratch(model: Model, seed: int) -> tuple[Any, Any]:
-    """(model in fp32, processor) of `model.scratch`'s sizes.
+def scratch_processor(model: Model) -> tuple[Any, Any]:
+    """(processor, config) of the model that `build_scratch` builds, without its weights.
 
-    The same model section and seed give bit-equal weights and the same vocabulary; the caller's random state is left
-    as it was. Raises ValueError for sizes that the family's classes do not allow.
+    Raises ValueError for sizes that the family's classes do not allow.
     """
     if model.scratch is None:
         raise ValueError(f"got model {model.name} without a scratch section; give model.scratch its sizes")
     family = FAMILIES[model.family]
     processor = family.scratch_processor(corpus(), model.image)
     config = family.scratch_config(model.scratch, processor, model.image)
+    family.limit_images(processor, config, model.image)
+    return processor, config
+
+
+def build_scratch(model: Model, seed: int) -> tuple[Any, Any]:
+    """(model in fp32, processor) of `model.scratch`'s sizes.
+
+    The same model section and seed give bit-equal weights and the same vocabulary; the caller's random state is left
+    as it was. Raises ValueError for sizes that the family's classes do not allow.
+    """
+    processor, config = scratch_processor(model)
+    assert model.scratch is not None
+    family = FAMILIES[model.family]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         built = family.model_class(config)
@@ -76,5 +88,4 @@ def build_scratch(model: Model, seed: int) -> tuple[Any, Any]:
     built.generation_config = GenerationConfig(
         eos_token_id=family.stop_token_ids(processor), pad_token_id=processor.tokenizer.pad_token_id
     )
-    family.limit_images(processor, config, model.image)
     return built, processor

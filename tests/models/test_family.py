@@ -96,3 +96,15 @@ def test_a_processor_made_of_class_defaults_is_refused(qwen):
     defaults = Qwen3VLProcessor(Qwen2VLImageProcessor(), qwen.processor.tokenizer, Qwen3VLVideoProcessor())
     with pytest.raises(ValueError, match=r"preprocessor_config\.json"):
         qwen.family.limit_images(defaults, qwen.model.config, ImageSize(min_px=1024, max_px=16384))
+
+
+@pytest.mark.parametrize("size", [(40, 90), (500, 300), (64, 64)])
+def test_scaled_sizes_are_those_of_the_processors_own_pixels(qwen, picture, size):
+    images = qwen.processor.image_processor
+    _, rows, columns = images([picture(*size)], return_tensors="pt")["image_grid_thw"][0].tolist()
+    assert qwen.family.scaled_size(qwen.processor, *size) == (columns * images.patch_size, rows * images.patch_size)
+
+
+def test_gemma_scales_every_image_to_its_square(gemma, picture):
+    pixels = gemma.processor.image_processor([picture(50, 300)], return_tensors="pt")["pixel_values"]
+    assert gemma.family.scaled_size(gemma.processor, 50, 300) == tuple(pixels.shape[:1:-1]) == (112, 112)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models.load import CheckpointError, load_checkpoint, load_model, load_weights_into
+from models.load import CheckpointError, load_checkpoint, load_encoder, load_model, load_weights_into
 from models.lora import add_lora
 from recipes.schema import ImageSize, Lora, Model
 
@@ -183,3 +183,21 @@ def test_a_model_section_with_no_source_is_refused():
     model = Model(name="q", family="qwen3_vl", image=ImageSize(min_px=1024, max_px=8192), max_tokens=64)
     with pytest.raises(ValueError, match="exactly one"):
         load_model(model, seed=0, dtype=torch.float32)
+
+
+def test_the_encoder_of_a_model_from_scratch_is_the_models_own(model, loaded):
+    encoder = load_encoder(model)
+    assert encoder.processor.tokenizer.get_vocab() == loaded.processor.tokenizer.get_vocab()
+    assert encoder.processor.chat_template == loaded.processor.chat_template
+    assert dict(encoder.processor.image_processor.size) == dict(loaded.processor.image_processor.size)
+    assert (encoder.family, encoder.max_tokens) == (loaded.family, loaded.max_tokens)
+
+
+def test_the_encoder_of_a_pretrained_model_needs_no_weights_and_takes_the_recipes_image_limits(qwen, tmp_path):
+    qwen.model.config.save_pretrained(tmp_path)
+    qwen.processor.save_pretrained(tmp_path)
+    image = ImageSize(min_px=4096, max_px=8192)
+    model = Model(name="q", family="qwen3_vl", pretrained=str(tmp_path), image=image, max_tokens=64)
+    encoder = load_encoder(model)
+    assert dict(encoder.processor.image_processor.size) == {"shortest_edge": 4096, "longest_edge": 8192}
+    assert encoder.max_tokens == 64

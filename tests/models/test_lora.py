@@ -74,7 +74,7 @@ def test_adapters_of_the_real_models_have_the_known_size(family, config, paramet
     with torch.device("meta"):
         real = FAMILIES[family].model_class(config)
         assert sum(parameter.numel() for parameter in real.parameters()) == parameters
-        adapted = add_lora(Loaded(real, None, FAMILIES[family], 1), Lora(rank=16)).model
+        adapted = add_lora(Loaded(None, FAMILIES[family], 1, real), Lora(rank=16)).model
     trainable = {name: parameter for name, parameter in adapted.named_parameters() if parameter.requires_grad}
     assert sum(parameter.numel() for parameter in trainable.values()) == adapters
     assert len(trainable) == layers * 7 * 2

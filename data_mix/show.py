@@ -1,0 +1,192 @@
+"""Write a page where a person sees what the model will see.
+
+    python -m data_mix.show recipe=quickstart [split=eval] [count=3] [out=DIR] [dotted.key=value ...]
+
+No weights are loaded. Nothing may import this command: alone in data_mix it asks `models`, for the tokens.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import transformers
+from PIL import Image
+from tqdm import tqdm
+
+from data_mix.mixture import Posed, evaluation_mixture, training_mixture
+from data_mix.page import ImageTokens, Picture, Shown, Tokens, by_part, page, token_range
+from data_mix.photos import find_photos
+from data_mix.splits import SPLITS
+from models.load import Encoder, load_encoder
+from models.tokens import answer_ids, prompt_length
+from recipes.fields import did_you_mean, problem, shown
+from recipes.loader import RecipeError, load_recipe
+from recipes.schema import Recipe
+from tasks import Puzzle
+
+USAGE = """\
+usage: python -m data_mix.show recipe=NAME [split=train] [count=3] [out=DIR] [dotted.key=value ...]
+  recipe      as for a run, and so is every dotted.key=value; python -m recipes --help lists them
+  split       train, eval or test
+  count       the first so many examples of each part are shown
+  out         folder of the page and its images; default: shown/<name of the recipe>-<split>"""
+
+INDEX = "index.html"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for."""
+
+    recipe: Recipe
+    split: str
+    count: int
+    out: Path
+
+
+def parse_request(argv: list[str]) -> Request:
+    """
+    Raises:
+        ValueError: with every problem of the command line and the recipe.
+    """
+    own = {"split": "train", "count": "3"}
+    of_recipe = []
+    for token in argv:
+        name, equals, value = token.partition("=")
+        if equals and name in ("split", "count", "out"):
+            own[name] = value
+        else:
+            of_recipe.append(token)
+    split, count = own["split"], own["count"]
+    problems = []
+    if split not in SPLITS:
+        problems.append(problem("split", shown(split), ", ".join(SPLITS), did_you_mean(split, SPLITS)))
+    if not re.fullmatch("[1-9][0-9]{0,5}", count):
+        problems.append(problem("count", shown(count), "a whole number from 1 to 999999", "do write count=3"))
+    if own.get("out") == "":
+        problems.append(problem("out", "nothing after =", "a folder", "do write out=DIR, or leave it out"))
+    try:
+        recipe = load_recipe(of_recipe)
+    except RecipeError as error:
+        problems += error.problems
+    if problems:
+        raise ValueError("\n".join(problems))
+    plain_name = re.sub(r"[^\w+-]+", "_", recipe.name, flags=re.ASCII)
+    return Request(recipe, split, int(count), Path(own.get("out", f"shown/{plain_name}-{split}")))
+
+
+def first_of_each_part(recipe: Recipe, split: str, count: int) -> list[Posed]:
+    """The first `count` puzzles of every part, part after part, posed as a run with this recipe poses them.
+
+    Raises:
+        ValueError: photos are too few or too small.
+    """
+    photos = find_photos(recipe.data.photos)
+    if split != "train":
+        judged = recipe.model_copy(update={"eval": recipe.eval.model_copy(update={"split": split})})
+        return list(evaluation_mixture(judged, photos, count))
+    few = {name: part.model_copy(update={"count": min(count, part.count)}) for name, part in recipe.data.parts.items()}
+    shortened = recipe.model_copy(update={"data": recipe.data.model_copy(update={"parts": few})})
+    return sorted(training_mixture(shortened, photos), key=lambda posed: (list(few).index(posed.part), posed.index))
+
+
+def tokens_of(encoder: Encoder, puzzle: Puzzle, gold: str) -> Tokens:
+    """What a puzzle with this reference answer costs.
+
+    Raises:
+        ValueError: the model takes no such prompt.
+    """
+    family, processor = encoder.family, encoder.processor
+    images = tuple(
+        ImageTokens(size, family.scaled_size(processor, *size), family.image_tokens(processor, *size))
+        for size in puzzle.image_sizes
+    )
+    prompt = prompt_length(encoder, puzzle.messages, list(puzzle.image_sizes))
+    return Tokens(images, prompt, len(answer_ids(encoder, gold)), encoder.max_tokens)
+
+
+def write_example(posed: Posed, encoder: Encoder | str, folder: Path) -> Shown:
+    """Render one example and write its images as <part>-<index>-*.png.
+
+    Args:
+        encoder: or why there is none.
+    """
+    puzzle, task, stem = posed.puzzle, posed.task, f"{posed.part}-{posed.index:04d}"
+    gold = task.gold(puzzle.target)
+    example = posed.example()
+    images = tuple(
+        _write(Image.fromarray(pixels), folder, f"{stem}-image{number}.png")
+        for number, pixels in enumerate(example.images, 1)
+    )
+    truth = None
+    if task.picture is not None:
+        drawn = task.picture(puzzle, task.parse(gold, puzzle.spec), posed.photo)
+        truth = _write(drawn, folder, f"{stem}-truth.png")
+    try:
+        tokens = encoder if isinstance(encoder, str) else tokens_of(encoder, puzzle, gold)
+    except ValueError as error:
+        tokens = str(error)
+    return Shown(posed, example.ambiguous, images, truth, tokens)
+
+
+def _write(image: Image.Image, folder: Path, file: str) -> Picture:
+    image.save(folder / file, compress_level=1)  # the default takes seconds for a sheet of 16x16
+    return Picture(file, *image.size)
+
+
+def show(request: Request) -> list[str]:
+    """Write the page and its images.
+
+    Returns:
+        Lines for a person: where the page is, and the tokens of every part.
+
+    Raises:
+        ValueError: photos are too few or too small, or the folder cannot be written.
+    """
+    recipe = request.recipe
+    puzzles = first_of_each_part(recipe, request.split, request.count)
+    print(f"reading the processor of {recipe.model.name}", file=sys.stderr)  # without a network this can take a while
+    encoder: Encoder | str
+    try:
+        encoder = load_encoder(recipe.model)
+    except ValueError as error:
+        encoder = str(error)
+    try:
+        request.out.mkdir(parents=True, exist_ok=True)
+        examples = [
+            write_example(posed, encoder, request.out)
+            for posed in tqdm(puzzles, desc="drawing examples", unit="ex", leave=False)
+        ]
+        about = [f"What the model {recipe.model.name} will see, and what it should answer."]
+        text = page(f"{recipe.name}, {request.split} split", about, examples)
+        (request.out / INDEX).write_text(text, encoding="utf-8")
+    except OSError as error:
+        got = f"{request.out} ({error.strerror or error})"
+        raise ValueError(problem("out", got, "a folder that can be written", "do name another, out=DIR")) from error
+    lines = [f"page: {request.out / INDEX}"]
+    reasons = dict.fromkeys(one.tokens for one in examples if isinstance(one.tokens, str))
+    lines += [f"tokens: not known here ({reason})" for reason in reasons]
+    rows = [(part, str(len(ours)), token_range(ours)) for part, ours in by_part(examples)]
+    lines += [f"{part:<16} {count:>8}  {tokens}" for part, count, tokens in [("part", "examples", "tokens"), *rows]]
+    return lines
+
+
+def main(argv: list[str]) -> int:
+    if not argv or any(token in ("help", "--help", "-h") for token in argv):
+        print(USAGE)
+        return 0 if argv else 2
+    transformers.logging.set_verbosity_error()
+    try:
+        lines = show(parse_request(argv))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print("\n".join(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
