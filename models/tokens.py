@@ -17,10 +17,10 @@ SEQUENCES = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids
 def encode_prompt(encoder: Encoder, messages: list[Message], images: list[np.ndarray]) -> dict[str, torch.Tensor]:
     """A batch of one, up to where the assistant's answer begins, images at their places in messages.
 
-    images: RGB, uint8 (height, width, 3). The batch holds input_ids and attention_mask (1, tokens), pixel_values if there
-    are images, and what else the family's model takes (image_grid_thw and mm_token_type_ids, or token_type_ids). Raises
-    ValueError if the image parts in messages and the images differ in number, or an image has a shape that the family
-    refuses.
+    images: RGB, uint8 (height, width, 3). The batch holds input_ids and attention_mask (1, tokens), pixel_values if
+    there are images, and what else the family's model takes (image_grid_thw and mm_token_type_ids, or token_type_ids).
+    Raises ValueError if the image parts in messages and the images differ in number, or an image has a shape that the
+    family refuses.
     """
     text = _prompt_text(encoder, messages, len(images))
     for image in images:
