@@ -12,13 +12,14 @@ from tasks.skills.spec import Spec
 from tasks.statements import NUMBER, after_answer, after_noun, last_stated, statements, value
 
 _NOUNS = r"no\b\.?|number\b|piece\b|id\b"
-# "right of piece 3" and "piece 3's" say which piece was asked about, not which one is the answer.
+# "right of piece 3" and "piece 3's" say which piece was asked about, not which one is the answer. Keys of an object and
+# lists of numbers are answers to other questions.
 _STATED = value(rf"{NUMBER}(?!['’]s)")
 _MENTIONED = rf"\bof\b\s(?:the\s)?(?:{_NOUNS})?[\s#*_`'\"]{{0,4}}{NUMBER}"
 _WAYS = statements(
     after_answer(_STATED, _NOUNS),
     f"{_MENTIONED}|{after_noun(_STATED, _NOUNS)}",
-    f"{_MENTIONED}|{_STATED}",
+    rf"{_MENTIONED}|(?<![\[,]){_STATED}(?!\"\s?:)",
 )
 
 
