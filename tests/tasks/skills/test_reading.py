@@ -23,7 +23,7 @@ READ = {
         ("top: tab, right: blank, bottom: flat, left: tab", EDGES),
         ("left: tab\nbottom: flat\nright: blank\ntop: tab", EDGES),
         ("- **Top**: tab\n- **Right**: blank\n- **Bottom**: flat\n- **Left**: tab\n", EDGES),
-        ("The top edge is a tab, the right edge is a blank, the bottom edge is flat, and the left edge is a tab.", EDGES),
+        ("The top edge is a tab, the right edge is a blank, the bottom edge is flat and the left edge a tab.", EDGES),
         ("Top is a tab. Right is a blank. Bottom is flat. Left is a tab.", EDGES),
         ("In the order top, right, bottom, left: tab, blank, flat, tab", EDGES),
         ("The answer is tab, blank, flat, tab. The flat edge makes it a border piece.", EDGES),
@@ -138,7 +138,7 @@ UNREAD = {
             '["2","1"]', "row -1, column 0", "[2;1]", "[" + "9" * 5000 + ",0]", "<think>[2,1]</think>",
         ],
         "truncated": ["<think>[2,1]", "[2,1]<think>"],
-        "out_of_range": ["[3,0]", "[0,3]", "3, 0", "row 0, column 3", "[999999999,0]", "The answer is [5,5], not [2,1]"],
+        "out_of_range": ["[3,0]", "[0,3]", "3, 0", "row 0, column 3", "[999999999,0]", "Answer: [5,5], not [2,1]"],
     },
     "pieces_fit": {
         "no_verdict": ["", "true", "they fit", "nothing", "yesterday", "No. 5", "<think>yes</think>"],
@@ -178,13 +178,12 @@ def test_every_reason_has_an_example(name):
     assert tuple(UNREAD[name]) == TASKS[name].invalid_reasons
 
 
-SNIPPETS = st.lists(
-    st.sampled_from(
-        "tab blank flat top right: bottom left, and, is a . ; [ ] ( ) { } \" ' * # - 0 1 2 33 , row column cell corner border "
-        "interior not yes no No. piece id of the answer answer: <think> </think> \n".split(" ")
-    ),
-    max_size=40,
-).map(" ".join)
+WORDS = [
+    "tab", "blank", "flat", "top", "right:", "bottom", "left", "and", "is", "a", "not", "of", "the", "answer", "row",
+    "column", "cell", "corner", "border", "interior", "yes", "no", "No.", "piece", "id", "0", "1", "2", "33", ",", ".",
+    ":", ";", "-", "[", "]", "(", ")", "{", "}", '"', "'", "*", "#", "\n", "<think>", "</think>",
+]  # fmt: skip
+SNIPPETS = st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -204,8 +203,8 @@ LONG = [
     part * (200_000 // len(part))
     for part in (
         "answer ", "answer is the edges are ", "tab, ", "tab, tab, tab. ", "top: tab, ", "top: ", "and the ", "not a ",
-        "top: tab, right: blank, bottom: flat, left ", "corner pieces ", "is a ", "row 1, ", "row 1, column 1.5 ", "[1, ",
-        "1, ", "(", "1", " ", "*", "of piece 3 ", "piece no. ", "3's ", "no ", "no. 5 ", "<think>",
+        "top: tab, right: blank, bottom: flat, left ", "corner pieces ", "is a ", "row 1, ", "row 1, column 1.5 ",
+        "[1, ", "1, ", "(", "1", " ", "*", "of piece 3 ", "piece no. ", "3's ", "no ", "no. 5 ", "<think>",
     )
 ]  # fmt: skip
 
