@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from tasks.jigshape.spec import Spec, geometry
+from tasks.jigshape.geometry import geometry
+from tasks.jigshape.spec import Spec
 
 _SHEET_PX = 768
 _TITLE_PX = 32

@@ -14,7 +14,7 @@ from tasks import jigshape
 from tasks.contract import Example, Invalid, Photo, Puzzle, Span, Task
 from tasks.skills.picture import picture_of
 from tasks.skills.prompt import messages
-from tasks.skills.spec import Spec, board
+from tasks.skills.spec import Spec, board, caution
 
 VERSION = 1
 _QUESTION_STREAM = 7
@@ -112,4 +112,5 @@ class Skill:
             diagnose=self.diagnose,
             informative=informative,
             picture=self.picture,
+            caution=caution,
         )

@@ -50,3 +50,8 @@ class ShapeSpec(Spec):
 def board(spec: Spec) -> Board | None:
     """The square of the photo that is cut into pieces."""
     return jigshape.TASK.board(spec.puzzle)
+
+
+def caution(spec: Spec) -> str | None:
+    """What jigshape says of such a jigsaw."""
+    return jigshape.TASK.caution(spec.puzzle)

@@ -25,7 +25,7 @@ SPECS = {
         {"puzzle": {"grid": 2, "piece_px": 24, "tab_ratio": 0.3}},
         {"puzzle": {"grid": 3, "piece_px": 24, "label": "none"}, "wording": "brief"},
         {"puzzle": {"grid": 4, "piece_px": 25, "layout": "aligned", "brightness": 0.5}},
-        {"puzzle": {"grid": 5, "piece_px": 24}},
+        {"puzzle": {"grid": 5, "piece_px": 24, "sheet_scale": 0.5, "noise": 9.0}},
     ],
     "piece_kind": [
         {"puzzle": {"grid": 3, "piece_px": 24}, "wording": "brief"},

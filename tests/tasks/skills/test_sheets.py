@@ -6,19 +6,29 @@ import numpy as np
 import pytest
 
 from tasks import TASKS, Example, Invalid
+from tasks.jigshape.geometry import geometry
 from tasks.jigshape.spec import Spec as JigshapeSpec
-from tasks.jigshape.spec import geometry
 from tasks.skills import skill
 
 NAMES = ("piece_edges", "piece_kind", "piece_cell", "pieces_fit", "piece_right")
 GREEN, RED = (20, 150, 60), (230, 25, 40)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_fields_of_the_jigsaw_that_say_what_is_asked_are_refused(name):
-    with pytest.raises(ValueError, match=r"got puzzle.wording brief; allowed: its default.*remove puzzle.wording"):
-        TASKS[name].Spec(puzzle={"grid": 3, "wording": "brief"})
-    assert TASKS[name].Spec(puzzle={"grid": 3, "wording": "full"}).puzzle.wording == "full"
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("answer_format", "by_cell"), ("wording", "brief"), ("input", "pieces"), ("clues", 2), ("clue_layout", "block"),
+        ("repeat_clues", False), ("hints", "color"),
+    ],
+)  # fmt: skip
+def test_fields_of_the_jigsaw_that_say_what_is_asked_are_refused(field, value):
+    for name in NAMES:
+        with pytest.raises(ValueError, match=rf"got puzzle\.{field} {value}; allowed: its default.* remove puzzle"):
+            TASKS[name].Spec(puzzle={"grid": 3, field: value})
+
+
+def test_fields_of_the_jigsaw_may_be_named_at_their_defaults():
+    assert TASKS["piece_cell"].Spec(puzzle={"grid": 3, "clues": 0}) == TASKS["piece_cell"].Spec(puzzle={"grid": 3})
 
 
 @pytest.mark.parametrize("name", ["piece_edges", "piece_kind"])
@@ -77,10 +87,11 @@ def test_brief_prompts_are_one_short_line(name, make_photo):
     assert len(text) < 100
 
 
+@pytest.mark.parametrize("sheet_scale", [1.0, 2.5])
 @pytest.mark.parametrize("name", NAMES)
-def test_pictures_frame_the_pieces_in_question_and_say_the_answer(name, make_photo):
+def test_pictures_frame_the_pieces_in_question_and_say_the_answer(name, sheet_scale, make_photo):
     task, photo = TASKS[name], make_photo(90, 70)
-    spec = task.Spec(puzzle={"grid": 3, "piece_px": 40, "brightness": 0.5})
+    spec = task.Spec(puzzle={"grid": 3, "piece_px": 40, "brightness": 0.5, "sheet_scale": sheet_scale})
     puzzle = task.pose(spec, photo, 1)
     wrong = next(
         a for seed in range(9) if (a := task.pose(spec, photo, seed).target["answer"]) != puzzle.target["answer"]
@@ -115,6 +126,12 @@ def test_pieces_that_look_alike_leave_only_questions_about_edges_clear(name, mak
     monkeypatch.setattr(skill.jigshape, "TASK", drawn)
     example = TASKS[name].make(TASKS[name].Spec(puzzle={"grid": 3}), make_photo(8, 8), 0)
     assert example.ambiguous == (name not in ("piece_edges", "piece_kind"))
+
+
+def test_users_are_cautioned_as_for_jigshape_itself():
+    task = TASKS["piece_right"]
+    assert "several right answers" in task.caution(task.Spec(puzzle={"grid": 8, "shape": False}))
+    assert task.caution(task.Spec(puzzle={"grid": 8})) is None
 
 
 def test_the_jigsaw_is_described_as_for_jigshape_itself():
