@@ -36,6 +36,11 @@ def statements(*patterns: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
 
 
+def one_of(*words: str) -> Callable[[str], str | None]:
+    """Reads one of some words, in any case. Other letters that match without regard to case ("ſ") make no such word."""
+    return lambda stated: stated.lower() if stated.lower() in words else None
+
+
 def last_stated(text: str, ways: Sequence[re.Pattern[str]], read: Callable[[str], Any], nothing: str) -> Any | Invalid:
     """The last value that is stated in the surest way, <think> blocks aside.
 

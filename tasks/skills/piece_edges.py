@@ -47,7 +47,7 @@ def _edges(stated: str) -> Answer | None:
     """Four edges from the top on; None if they are not four, or a side is named twice."""
     words = re.findall(_WORD, stated.lower())
     sides = re.findall(_SIDE, stated.lower()) or SIDES
-    if len(words) != 4 or set(sides) != set(SIDES):
+    if len(words) != 4 or sorted(sides) != sorted(SIDES):
         return None
     by_side = dict(zip(sides, words, strict=True))
     return [by_side[side] for side in SIDES]

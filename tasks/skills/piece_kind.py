@@ -10,7 +10,7 @@ from pydantic import model_validator
 from tasks.contract import Invalid
 from tasks.skills.skill import Skill
 from tasks.skills.spec import ShapeSpec
-from tasks.statements import after_answer, last_stated, statements, value
+from tasks.statements import after_answer, last_stated, one_of, statements, value
 
 KINDS = ("interior", "border", "corner")
 """By the number of flat edges."""
@@ -46,7 +46,7 @@ def ask(jigsaw: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
 
 def parse(text: str, spec: Spec) -> str | Invalid:
     """The kind stated last: after "answer", else after "is", else the last in the text that no "not" precedes."""
-    return last_stated(text, _WAYS, str.lower, "no_kind")
+    return last_stated(text, _WAYS, one_of(*KINDS), "no_kind")
 
 
 def chance(spec: Spec) -> dict[str, dict[str, float]]:

@@ -10,7 +10,7 @@ from tasks.contract import Invalid
 from tasks.jigshape.edges import BOTTOM, LEFT, RIGHT, TOP
 from tasks.skills.skill import Skill
 from tasks.skills.spec import Spec
-from tasks.statements import after_answer, last_stated, statements, value
+from tasks.statements import after_answer, last_stated, one_of, statements, value
 
 _RELATIONS = {"left of": ((0, 1), RIGHT, LEFT), "above": ((1, 0), BOTTOM, TOP)}
 """By words: the step from the first piece's cell to the second's, and the edges that face each other."""
@@ -53,7 +53,7 @@ def ask(jigsaw: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
 
 def parse(text: str, spec: Spec) -> str | Invalid:
     """The yes or no stated last: after "answer", else before a stop, else the last in the text."""
-    return last_stated(text, _WAYS, str.lower, "no_verdict")
+    return last_stated(text, _WAYS, one_of("yes", "no"), "no_verdict")
 
 
 def diagnose(answer: str | Invalid, target: dict[str, Any]) -> dict[str, Any]:

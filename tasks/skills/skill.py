@@ -49,7 +49,9 @@ class Skill:
     """`ask(jigsaw, rng)`: from a jigshape target `{"asked": ..., "answer": ...}`, JSON-able. `asked` is all that the
     prompt knows of the question: `pieces`, the ids it is about, and perhaps other words."""
     full: str
+    """The question for pretrained models, as a template; see `prompt.messages`."""
     brief: str
+    """The whole prompt for small models, likewise."""
     parse: Callable[[str, Any], Any]
     write: Callable[[Any], str]
     """`write(answer)`: the answer as text."""

@@ -129,7 +129,7 @@ UNREAD = {
         "truncated": ["<think>tab, blank, flat, tab", "tab, blank, flat, tab<think>"],
     },
     "piece_kind": {
-        "no_kind": ["", "an edge piece", "not a corner", "corners", "cornered", "<think>corner</think>"],
+        "no_kind": ["", "an edge piece", "not a corner", "corners", "cornered", "ınterior", "<think>corner</think>"],
         "truncated": ["<think>corner", "corner <think>"],
     },
     "piece_cell": {
@@ -141,7 +141,7 @@ UNREAD = {
         "out_of_range": ["[3,0]", "[0,3]", "3, 0", "row 0, column 3", "[999999999,0]", "Answer: [5,5], not [2,1]"],
     },
     "pieces_fit": {
-        "no_verdict": ["", "true", "they fit", "nothing", "yesterday", "No. 5", "<think>yes</think>"],
+        "no_verdict": ["", "true", "they fit", "nothing", "yesterday", "yeſ", "No. 5", "<think>yes</think>"],
         "truncated": ["<think>yes", "yes<think>"],
     },
     "piece_right": {
