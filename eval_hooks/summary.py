@@ -33,7 +33,7 @@ class PartSummary:
     completion_tokens: int
     """Sum over the answers."""
     baselines: dict[str, dict[str, float]]
-    """Honest guesser (random, flats only) -> entry -> expectation."""
+    """Honest guesser (random, flats only) -> entry -> expectation; program that solved these puzzles -> entry -> mean."""
 
     @property
     def means(self) -> dict[str, float]:
@@ -45,12 +45,18 @@ class PartSummary:
         return sum(self.invalid_reasons.values())
 
 
+Solved = Mapping[tuple[str, str], Mapping[str, float]]
+"""(Program, puzzle's key) -> its scores; `eval_hooks.baselines.read_solved` gives them."""
+
 Summary = Mapping[str, PartSummary]
 """Part -> its summary, in the order of the records."""
 
 
-def summarize(records: Iterable[Record]) -> Summary:
+def summarize(records: Iterable[Record], solved: Solved | None = None) -> Summary:
     """Summarize records part by part.
+
+    Args:
+        solved: what programs earned; one that has not solved every puzzle of a part is left out there.
 
     Raises:
         ValueError: a part's records do not belong together, or hold one answer twice.
@@ -58,10 +64,10 @@ def summarize(records: Iterable[Record]) -> Summary:
     parts: dict[str, list[Record]] = {}
     for record in records:
         parts.setdefault(record.part, []).append(record)
-    return {part: _summarize_part(part, answers) for part, answers in parts.items()}
+    return {part: _summarize_part(part, answers, solved or {}) for part, answers in parts.items()}
 
 
-def _summarize_part(part: str, records: Sequence[Record]) -> PartSummary:
+def _summarize_part(part: str, records: Sequence[Record], solved: Solved) -> PartSummary:
     kinds = {(r.task, r.version, r.split, r.protocol, r.model, r.step) for r in records}
     if len(kinds) > 1:
         raise ValueError(
@@ -82,8 +88,18 @@ def _summarize_part(part: str, records: Sequence[Record]) -> PartSummary:
         invalid_reasons=dict(Counter(r.invalid for r in records if r.invalid is not None).most_common()),
         truncated=sum(r.finish_reason == "length" for r in records),
         completion_tokens=sum(r.completion_tokens for r in records),
-        baselines=task.chance(task.Spec.model_validate_json(json.dumps(records[0].spec))),
+        baselines=task.chance(task.Spec.model_validate_json(json.dumps(records[0].spec)))
+        | {name: row for name in task.solvers if (row := _earned(name, records, solved))},
     )
+
+
+def _earned(solver: str, records: Sequence[Record], solved: Solved) -> dict[str, float]:
+    """Entry -> a program's mean over the puzzles of these records; empty if it has not solved them all."""
+    scores = [solved.get((solver, record.key)) for record in records]
+    if any(each is None for each in scores):
+        return {}
+    entries = dict.fromkeys(entry for each in scores if each for entry in each)
+    return {entry: fmean(each[entry] for each in scores if each and entry in each) for entry in entries}
 
 
 def mean_primary(summary: Summary) -> float:

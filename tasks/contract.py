@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,9 @@ class Task:
     """`informative(gold_text)`: the character spans that carry information, in order."""
     picture: Callable[[Puzzle, Any, Photo | None], Image.Image] | None = None
     """`picture(puzzle, answer or Invalid, photo)`: the answer drawn for a person."""
+    solvers: Mapping[str, Callable[[Puzzle, Photo | None], str]] = field(default_factory=dict)
+    """`solvers[name](puzzle, photo)`: what a program answers that has learnt nothing, by name, as a completion; empty if
+    it gives up. It works from what a model sees, and stands beside the guessers as a baseline."""
     caution: Callable[[Any], str | None] = lambda spec: None
     """`caution(spec)`: what a user should know before relying on such puzzles; None if nothing."""
 

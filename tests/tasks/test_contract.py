@@ -15,6 +15,10 @@ SPECS = {
         {"grid": 3, "piece_px": 24, "wording": "brief", "label": "none"},
         {"grid": 4, "piece_px": 25, "shape": False},
         {"grid": 5, "piece_px": 24, "layout": "aligned", "brightness": 0.5},
+        {"grid": 4, "piece_px": 24, "answer_format": "by_cell", "noise": 5.0, "bars": 3, "jpeg_quality": 50},
+        {"grid": 3, "piece_px": 24, "answer_format": "cells_then_ids", "mirrored": True, "greyscale": True},
+        {"grid": 3, "piece_px": 24, "input": "pieces", "sheet_scale": 1.5},
+        {"grid": 3, "piece_px": 24, "input": "pieces", "layout": "aligned", "wording": "brief"},
     ],
     "probes": [
         {"kind": "grid_missing", "grid": 2, "cell_px": 16},
