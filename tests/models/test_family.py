@@ -6,7 +6,10 @@ import pytest
 from transformers import Qwen2VLImageProcessor, Qwen3VLProcessor, Qwen3VLVideoProcessor
 
 from models import FAMILIES
+from recipes.loader import load_recipe
 from recipes.schema import Attention, ImageSize
+from tasks.jigshape.geometry import image_sizes
+from tasks.jigshape.spec import Spec
 
 FLASH = "flash_attention_2"
 
@@ -108,3 +111,14 @@ def test_scaled_sizes_are_those_of_the_processors_own_pixels(qwen, picture, size
 def test_gemma_scales_every_image_to_its_square(gemma, picture):
     pixels = gemma.processor.image_processor([picture(50, 300)], return_tensors="pt")["pixel_values"]
     assert gemma.family.scaled_size(gemma.processor, 50, 300) == tuple(pixels.shape[:1:-1]) == (112, 112)
+
+
+@pytest.mark.parametrize("input_", ["sheet", "pieces"])
+@pytest.mark.parametrize("grid", [2, 4, 8, 12, 16])
+def test_qwens_processor_resamples_nothing_of_an_aligned_layout(grid, input_):
+    limits = load_recipe(["recipe=mixed_grid"]).model.image
+    family, image = FAMILIES["qwen3_vl"], ImageSize(min_px=1024, max_px=limits.max_px)
+    processor = family.scratch_processor(["text"], image)
+    for size in set(image_sizes(Spec(grid=grid, layout="aligned", input=input_))):
+        assert family.scaled_size(processor, *size) == size
+        assert family.image_tokens(processor, *size) == size[0] * size[1] // 32**2

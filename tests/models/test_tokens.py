@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from models.load import Loaded
 from models.tokens import answer_encoding, answer_ids, encode_prompt, prompt_length
@@ -100,3 +102,11 @@ def test_answer_spans_of_json_are_exact(loaded):
     tokens = loaded.processor.tokenizer.convert_ids_to_tokens(ids)
     assert [text[start:stop] for start, stop in spans[:-1]] == tokens[:-1]
     assert tokens[-1] == loaded.family.end_of_turn
+
+
+def test_an_image_as_an_array_is_the_same_to_the_model_as_in_pillow(loaded, picture):
+    images = [picture(97, 64), picture(64, 200)]
+    pixels = [loaded.processor.image_processor(kind, return_tensors="pt")["pixel_values"] for kind in (
+        images, [Image.fromarray(image) for image in images]
+    )]  # fmt: skip
+    assert torch.equal(*pixels)

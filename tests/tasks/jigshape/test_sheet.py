@@ -36,9 +36,10 @@ def test_pieces_recompose_to_the_photo_byte_for_byte(make_photo, grid, piece_px,
     assert recompose(sheet, puzzle.target, spec).tobytes() == pixels.tobytes()
 
 
-def test_default_pieces_recompose_byte_for_byte_after_resizing(make_photo):
+@pytest.mark.parametrize("size", [(701, 500), (500, 701), (613, 613)])
+def test_default_pieces_recompose_byte_for_byte_after_resizing(make_photo, size):
     spec = Spec(grid=4, brightness=0.7)
-    puzzle, sheet, pixels = drawn(make_photo, spec, size=(701, 500))
+    puzzle, sheet, pixels = drawn(make_photo, spec, size=size)
     assert recompose(sheet, puzzle.target, spec).tobytes() == pixels.tobytes()
     assert pixels.max() <= round(255 * 0.7)
 
