@@ -104,6 +104,11 @@ class Task:
     """`informative(gold_text)`: the character spans that carry information, in order."""
     picture: Callable[[Puzzle, Any, Photo | None], Image.Image] | None = None
     """`picture(puzzle, answer or Invalid, photo)`: the answer drawn for a person."""
+    target_of: Callable[[Any, Any], dict[str, Any]] | None = None
+    """`target_of(answer, spec)`: the target of a puzzle made elsewhere, of which only the right answer is known; what
+    cannot be known is left out, and `score` leaves out the entries that need it. None: no such puzzles are taken."""
+    data_only: bool = False
+    """Its examples come out of datasets alone: `pose` and `render` raise ValueError."""
 
     def make(self, spec: BaseModel, photo: Photo | Image.Image | None, seed: int) -> Example:
         """Pose and render one example; a bare PIL image is wrapped."""

@@ -5,7 +5,7 @@ from tasks.jigshape.answer import REASONS, gold, informative, parse
 from tasks.jigshape.baselines import chance
 from tasks.jigshape.picture import picture
 from tasks.jigshape.pose import NAME, VERSION, pose
-from tasks.jigshape.score import ENTRIES, diagnose, score
+from tasks.jigshape.score import ENTRIES, diagnose, score, target_of
 from tasks.jigshape.sheet import render
 from tasks.jigshape.spec import Spec, board
 
@@ -26,4 +26,5 @@ TASK = Task(
     diagnose=diagnose,
     informative=informative,
     picture=picture,
+    target_of=target_of,
 )

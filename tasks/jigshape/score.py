@@ -12,6 +12,7 @@ import numpy as np
 from tasks.contract import Invalid
 from tasks.jigshape.answer import Answer
 from tasks.jigshape.edges import BOTTOM, LEFT, RIGHT, TOP
+from tasks.jigshape.spec import Spec
 
 ENTRIES = (
     "pa", "em", "aa", "sc", "aa_oriented", "valid", "pa_lenient", "pa_corner", "pa_border", "pa_interior",
@@ -25,14 +26,14 @@ def score(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, float]:
     em           1 if pa is 1
     aa           pairs of ids adjacent in the answer and in the truth, unordered / E
     aa_oriented  the same, and the pair keeps its direction
-    sc           internal edges of the answer where a tab faces a blank / E; absent without shape
+    sc           internal edges of the answer where a tab faces a blank / E; absent without shape or signatures
     valid        1 for a well-formed bijection
     pa_lenient   pa over the pieces that a lenient reader can use; equals pa if valid
     pa_corner, pa_border, pa_interior    pa over the pieces of a kind; absent where a grid has none
     """
     truth = np.array(target["cells"])  # (N², 2)
     grid = target["grid"]
-    names = applicable(grid, target["shape"])
+    names = applicable(grid, "signatures" in target and target["shape"])
     if isinstance(answer, Invalid):
         partial = answer.partial or []
         right = sum(given == true for given, true in zip(partial, target["cells"], strict=False))
@@ -55,7 +56,7 @@ def score(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, float]:
         "valid": 1.0,
         "pa_lenient": float(right.mean()),
     }
-    if target["shape"]:
+    if "sc" in names:
         signatures = np.array(target["signatures"])[at]  # (N, N, 4)
         fits_across = _fits(signatures[:, :-1, RIGHT], signatures[:, 1:, LEFT])
         fits_down = _fits(signatures[:-1, :, BOTTOM], signatures[1:, :, TOP])
@@ -64,6 +65,11 @@ def score(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, float]:
         if kind in names:
             scores[kind] = float(right[num_flats == flats].mean())
     return {name: scores[name] for name in names}
+
+
+def target_of(answer: Answer, spec: Spec) -> dict[str, Any]:
+    """The target of a sheet made elsewhere, from its right answer: nothing says which edges are tabs."""
+    return {"answer_format": spec.answer_format, "grid": spec.grid, "shape": spec.shape, "cells": answer}
 
 
 def applicable(grid: int, shape: bool) -> tuple[str, ...]:

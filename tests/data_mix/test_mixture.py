@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tasks
-from data_mix.mixture import CroppedPhoto, Mixture, evaluation_mixture, training_mixture
+from data_mix.mixture import Mixture, evaluation_mixture, training_mixture
+from data_mix.photo_source import CroppedPhoto
 from recipes.loader import load_recipe
 from recipes.schema import Part
 
