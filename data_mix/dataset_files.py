@@ -55,7 +55,7 @@ def _opened(given: Dataset, folder: Path, place: str) -> datasets.Dataset:
         return loaded
     name = str(folder) if folder.is_dir() else given.name
     builder = datasets.load_dataset_builder(name, revision=given.revision)
-    split = _split(given, list(builder.config.data_files or builder.info.splits or ()), place)
+    split = _split(given, [str(split) for split in builder.config.data_files or builder.info.splits or ()], place)
     builder.download_and_prepare()
     rows = builder.as_dataset(split=split)
     assert isinstance(rows, datasets.Dataset)

@@ -68,7 +68,7 @@ class StoredRow:
             BadPhoto: an image that cannot be decoded, or has another size than its header says.
         """
         images = []
-        for content, size in zip(_encoded(self.pictures, self.number), puzzle.image_sizes, strict=True):
+        for content, size in zip(encoded_images(self.pictures, self.number), puzzle.image_sizes, strict=True):
             image = decode_rgb(content.to_pybytes(), _GROUND, name=self.name)
             if image.size != size:
                 raise BadPhoto(self.name, f"an image of {image.size} px whose header says {size}")
@@ -138,7 +138,7 @@ def dataset_source(name: str, part: Part, *, split: str, foreign: frozenset[str]
             num_other += 1
             continue
         try:
-            contents = _encoded(pictures, number)
+            contents = encoded_images(pictures, number)
             photo_id = rows.photo_id(row, contents)
             if photo_id is not None and any(_of_file(id_) in foreign for id_ in photo_id.split("+")):
                 num_held_out += 1
@@ -180,7 +180,7 @@ def _of_file(photo_id: str) -> str:
     return photo_id.partition("@")[0]
 
 
-def _encoded(pictures: datasets.Dataset, number: int) -> list[pa.Buffer]:
+def encoded_images(pictures: datasets.Dataset, number: int) -> list[pa.Buffer]:
     """The files of a row's images, not copied. Raises UnusableRow where there is none."""
     cell = pictures[number].column(0)[0]
     if isinstance(cell, pa.ListScalar | pa.LargeListScalar | pa.FixedSizeListScalar):

@@ -108,15 +108,18 @@ def training_mixture(recipe: Recipe, photos: PhotoSet | None) -> Mixture:
 def evaluation_mixture(recipe: Recipe, photos: PhotoSet | None, count: int) -> Mixture:
     """The first `count` held-out puzzles of every part, part after part.
 
-    Where `eval.parts` names nothing, training parts out of a dataset are left out: their rows are trained on.
-
     Raises:
         ValueError: photos are too few or too small, or a dataset does not serve.
     """
     given = recipe.data.photos
-    parts = recipe.eval.parts or {name: part for name, part in recipe.data.parts.items() if part.dataset is None}
-    counted = {name: part.model_copy(update={"count": count}) for name, part in parts.items()} if count else {}
+    parts = evaluation_parts(recipe) if count else {}
+    counted = {name: part.model_copy(update={"count": count}) for name, part in parts.items()}
     return Mixture(
         counted, photos, split=recipe.eval.split, seed=recipe.seed, use=given.use, min_piece_px=given.min_piece_px,
         shuffle=False,
     )  # fmt: skip
+
+
+def evaluation_parts(recipe: Recipe) -> dict[str, Part]:
+    """`eval.parts`; where it is left out, the training parts but those with a dataset, whose rows are trained on."""
+    return recipe.eval.parts or {name: part for name, part in recipe.data.parts.items() if part.dataset is None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import datasets
 import numpy as np
 import pytest
 from PIL import Image
@@ -18,6 +19,12 @@ from recipes.schema import Photos
 @pytest.fixture(autouse=True)
 def nothing_cached() -> None:
     PIXELS.clear()
+
+
+@pytest.fixture(autouse=True)
+def datasets_are_cached_in_the_tests_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "datasets_cache"))
+    datasets.disable_progress_bars()
 
 
 @pytest.fixture
