@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import Any
 
@@ -9,7 +10,7 @@ from pydantic import ValidationError
 
 from recipes import fields
 from recipes.fields import did_you_mean, problem, shown
-from recipes.schema import Eval, Model, Part, Recipe, SplitShares, Train
+from recipes.schema import Dataset, Eval, Model, Part, Recipe, SplitShares, Train
 from recipes.trainer_keys import trainer_problems
 from tasks import TASKS
 
@@ -30,7 +31,7 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
     problems += _parts_problems(("eval", "parts"), asked)
     problems += _leak_problems(parts, asked)
     if judged := _as(Eval, tree.get("eval", {})):
-        problems += _eval_problems(judged, asked or {name: part for name, part in parts.items() if not _rows(part)})
+        problems += _eval_problems(judged, asked or {name: part for name, part in parts.items() if not _dataset(part)})
     if trained := _as(Train, tree.get("train", {})):
         problems += _train_problems(trained)
         problems += _attention_problems(model, trained) if model else []
@@ -160,24 +161,28 @@ def _dataset_problems(at: tuple[str, ...], part: Part) -> list[str]:
 
 def _leak_problems(trained: dict[str, Any], judged: dict[str, Any]) -> list[str]:
     """Rows that are trained on are no test."""
-    used = {name: rows for name, value in trained.items() if (rows := _rows(value))}
     return [
         problem(
-            ("eval", "parts", name, "dataset"), f"the rows that data.parts.{other} trains on",
-            "rows that are not trained on", "do name another dataset or split, or other rows by `where`",
+            ("eval", "parts", name, "dataset"), f"rows that data.parts.{other} may train on",
+            "rows that are not trained on", "do name another dataset or split, or another value in `where`",
         )
         for name, value in judged.items()
-        for other, rows in used.items()
-        if _rows(value) == rows
+        for other, its in trained.items()
+        if (asked := _dataset(value)) and (used := _dataset(its)) and _may_overlap(asked, used)
     ]  # fmt: skip
 
 
-def _rows(value: Any) -> tuple[Any, ...] | None:
-    """Which rows a part takes; None for a part that poses its puzzles."""
+def _dataset(value: Any) -> Dataset | None:
     part = _as(Part, value)
-    if part is None or part.dataset is None:
-        return None
-    return part.task, part.spec, part.dataset.name, part.dataset.revision, part.dataset.split, part.dataset.where
+    return part.dataset if part else None
+
+
+def _may_overlap(one: Dataset, other: Dataset) -> bool:
+    if posixpath.normpath(one.name) != posixpath.normpath(other.name):
+        return False
+    if None not in (one.split, other.split) and one.split != other.split:
+        return False
+    return all(one.where[column] == other.where[column] for column in one.where.keys() & other.where.keys())
 
 
 def _eval_problems(judged: Eval, parts: dict[str, Any]) -> list[str]:

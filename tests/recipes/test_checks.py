@@ -141,12 +141,31 @@ def test_columns_may_be_fields_of_the_spec(small):
     assert load_recipe([f"recipe={small}", f"data.parts.x={part}"]).data.parts["x"].dataset.columns == {"grid": "size"}
 
 
-def test_rows_that_are_trained_on_are_not_evaluated(problems):
-    rows = "{task: chat, count: 1, dataset: {name: x, split: train}}"
-    asked = f"eval.parts={{held: {rows}}}"
-    (found,) = problems(f"data.parts.x={rows}", asked)
-    assert found.startswith("eval.parts.held.dataset: got the rows that data.parts.x trains on; allowed: rows that")
-    assert "eval.require.x" in problems(f"data.parts.x={rows}", "eval.require.x.match=1")[0]
+@pytest.mark.parametrize(
+    ("asked", "overlap"),
+    [
+        ("{name: x, split: train}", True),
+        ("{name: ./x/}", True),
+        ("{name: x, split: test}", False),
+        ("{name: y, split: train}", False),
+        ("{name: x, where: {kind: b}}", False),
+        ("{name: x, where: {kind: a}}", True),
+        ("{name: x, where: {hard: true}}", True),
+    ],
+)
+def test_rows_that_may_be_trained_on_are_not_evaluated(small, problems, asked, overlap):
+    used = "data.parts.x={task: chat, count: 1, dataset: {name: x, split: train, where: {kind: a}}}"
+    held = f"eval.parts={{held: {{task: chat, count: 1, dataset: {asked}}}}}"
+    if not overlap:
+        assert load_recipe([f"recipe={small}", used, held]).eval.parts
+        return
+    (found,) = problems(used, held)
+    assert found.startswith("eval.parts.held.dataset: got rows that data.parts.x may train on; allowed: rows that are")
+
+
+def test_a_part_that_is_not_evaluated_can_require_nothing(problems):
+    rows = "{task: chat, count: 1, dataset: {name: x}}"
+    assert "eval.require.x: got an unknown part" in problems(f"data.parts.x={rows}", "eval.require.x.match=1")[0]
 
 
 def test_requirements_look_at_the_parts_that_are_evaluated(problems):
