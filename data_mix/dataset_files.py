@@ -13,7 +13,8 @@ from datasets.exceptions import DatasetsError
 from recipes.schema import Dataset
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_FAILURES = (OSError, ValueError, DatasetsError, pa.ArrowException)
+_FAILURES = (OSError, ValueError, RuntimeError, DatasetsError, pa.ArrowException)
+"""What the libraries raise for datasets that are not there, not readable, or no datasets."""
 
 
 def open_dataset(given: Dataset, place: str) -> datasets.Dataset:
@@ -37,8 +38,8 @@ def open_dataset(given: Dataset, place: str) -> datasets.Dataset:
         )
     try:
         return _opened(given, folder, place)
-    except _Refused as refused:
-        raise ValueError(str(refused)) from None
+    except _Refused:
+        raise
     except _FAILURES as error:
         raise ValueError(f"{place}.name: {_said(given, folder, error)}") from error
 
@@ -81,8 +82,10 @@ def _said(given: Dataset, folder: Path, error: BaseException) -> str:
         )
     reason = " ".join(str(error.__cause__ or error).split())
     if folder.is_dir():
-        return f"got a folder that cannot be read as a dataset, {folder} ({reason}); allowed: one that the datasets " \
-            "library loads; do check its files"  # fmt: skip
+        return (
+            f"got a folder that cannot be read as a dataset, {folder} ({reason}); allowed: one that the datasets "
+            "library loads; do check its files"
+        )
     return (
         f"got {given.name}, which is no folder here and cannot be had from the hub ({reason}); allowed: a folder, or a "
         "dataset that this machine can reach; do check the name, the network and the login"

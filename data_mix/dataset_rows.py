@@ -94,8 +94,11 @@ class OwnRows:
                 f"{self.place}: got rows of version {row['version']} of task {self.task.name}; allowed: version "
                 f"{self.task.version}, as prompts, reading or scores have changed since; do export the puzzles again"
             )
-        spec = json.loads(row["spec"])
-        return all(name in spec and spec[name] == value for name, value in self.named.items())
+        try:
+            spec = json.loads(row["spec"])
+            return all(spec.get(name) == value for name, value in self.named.items())
+        except (ValueError, TypeError, AttributeError):
+            return True  # `puzzle` tells what is wrong with it
 
     def photo_id(self, row: dict[str, Any], files: list[Buffer]) -> str | None:
         return row["photo_id"]
@@ -115,7 +118,7 @@ class OwnRows:
         )  # fmt: skip
 
     def ambiguous(self, row: dict[str, Any]) -> bool:
-        return row["ambiguous"]
+        return bool(row["ambiguous"])
 
 
 @dataclass(frozen=True)

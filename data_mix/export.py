@@ -137,8 +137,14 @@ def export(request: Request) -> Held:
         num_rows, num_missing = len(mixture), sum(shard.num_rows for shard in missing)
         if num_missing < num_rows:
             print(f"{request.out}: {num_rows - num_missing} of {num_rows} rows are there already")
-        with tqdm(total=num_rows, initial=num_rows - num_missing, desc="exporting", unit="row", mininterval=0) as bar:
+        num_bytes = 0
+        with tqdm(
+            total=num_rows, initial=num_rows - num_missing, desc=f"exporting to {request.out}", unit="row",
+            mininterval=0,
+        ) as bar:  # fmt: skip
             for shard in write_shards(mixture, request.out, missing, request.workers):
+                num_bytes += (request.out / shard.file).stat().st_size
+                bar.set_postfix_str(f"{num_bytes / 1e6:.1f} MB written", refresh=False)
                 bar.update(shard.num_rows)
         found = held(request.out, plan)
         (request.out / "README.md").write_text(card(request.recipe.name, plan, found), encoding="utf-8")

@@ -6,7 +6,7 @@ import fcntl
 import hashlib
 import importlib.metadata
 import json
-import os
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +17,8 @@ from data_mix.mixture import Mixture
 from recipes.fields import problem, shown
 from recipes.schema import Part, Recipe
 from tasks import TASKS
+
+logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
 _FORMAT = {"format": "jigshape-train export", "format_version": 1}
@@ -99,31 +101,30 @@ def export_folder(folder: Path, plan: Plan) -> Iterator[None]:
     Raises:
         ValueError: it holds something else, another plan, or another process writes there.
     """
-    manifest = folder / MANIFEST
-    if not manifest.is_file() and folder.exists() and not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
         raise ValueError(problem("out", f"{folder}, a file", "a folder", "do name another with out=DIR"))
     try:
         (folder / "data").mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)
+        lock = (folder / ".lock").open("wb")
     except OSError as error:
         allowed = "a folder that can be written"
         raise ValueError(problem("out", f"{folder} ({error.strerror})", allowed, "do name another")) from error
-    try:
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             got = f"{folder}, where another export is writing"
             raise ValueError(problem("out", got, "one at a time", "do wait for it")) from None
+        except OSError:
+            logger.warning("%s: its file system knows no locks; do not start a second export there", folder)
         _pin(folder, plan)
         yield
-    finally:
-        os.close(lock)
 
 
 def _pin(folder: Path, plan: Plan) -> None:
     path = folder / MANIFEST
     if not path.is_file():
-        others = sorted(each.name for each in folder.iterdir() if each.name not in ("data", f".{MANIFEST}"))
+        others = sorted(each.name for each in folder.iterdir() if each.name not in ("data", ".lock", f".{MANIFEST}"))
         others += sorted(each.name for each in (folder / "data").iterdir())
         if others:
             got = f"{folder}, which holds {', '.join(others[:3])} and no {MANIFEST}"
