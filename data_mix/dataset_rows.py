@@ -113,9 +113,7 @@ class OwnRows:
         if isinstance(answer, Invalid):
             raise UnusableRow(f"a reference answer that is none: {answer.reason}")
         messages = as_messages(messages, len(sizes))
-        return Puzzle(
-            self.task.name, self.task.version, spec, photo_id, row["seed"], messages, target, sizes
-        )  # fmt: skip
+        return Puzzle(self.task.name, self.task.version, spec, photo_id, row["seed"], messages, target, sizes)
 
     def ambiguous(self, row: dict[str, Any]) -> bool:
         return bool(row["ambiguous"])
@@ -162,9 +160,7 @@ class OtherRows:
         assert self.task.target_of is not None
         target = self.task.target_of(answer, self.spec)
         seed = stream_seed(*self.stream, number)
-        return Puzzle(
-            self.task.name, self.task.version, self.spec, photo_id, seed, messages, target, sizes
-        )  # fmt: skip
+        return Puzzle(self.task.name, self.task.version, self.spec, photo_id, seed, messages, target, sizes)
 
     def ambiguous(self, row: dict[str, Any]) -> bool:
         return False

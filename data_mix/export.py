@@ -3,7 +3,7 @@
     python -m data_mix.export recipe=mixed_grid split=train data.photos.folder=DIR [workers=2] [out=DIR]
 
 A call that was stopped, by Ctrl-C or worse, is continued by the same call. Exit status: 0 when all is written, 2 when
-it was refused, 130 after Ctrl-C.
+it was refused or could not go on, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -170,6 +170,9 @@ def main(argv: Sequence[str]) -> int:
         found = export(request)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:  # a full disk, for one
+        print(f"error: {error}; do mend that, and the same command continues", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         where = f"; what is written in {request.out} stays" if request else ""

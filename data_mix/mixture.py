@@ -54,9 +54,7 @@ class Mixture:
                 if part.dataset is not None:
                     source: Source = dataset_source(name, part, split=split, foreign=foreign)
                 else:
-                    source = photo_source(
-                        name, parts, pool, split=split, seed=seed, use=use, min_piece_px=min_piece_px
-                    )  # fmt: skip
+                    source = photo_source(name, parts, pool, split=split, seed=seed, use=use, min_piece_px=min_piece_px)
                 self._sources.append(source)
             except ValueError as error:
                 problems.append(str(error))

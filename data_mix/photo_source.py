@@ -136,9 +136,7 @@ def photo_source(
     order = stream("photos", *streams).permutation(len(eligible))
     dealt = tuple(eligible[at] for at in order)
     num_too_small = len(pool) - len(eligible)
-    source = PhotoSource(
-        name, task, spec, part.count, board, dealt, num_too_small, min_scale, use, streams, split
-    )  # fmt: skip
+    source = PhotoSource(name, task, spec, part.count, board, dealt, num_too_small, min_scale, use, streams, split)
     _check_enough(source, board, len(pool))
     return source
 

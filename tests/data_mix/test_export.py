@@ -222,9 +222,7 @@ def test_a_folder_of_something_else_is_refused(pinned, tmp_path):
     (tmp_path / "out").unlink()
     (tmp_path / "out").mkdir()
     (tmp_path / "out/diary.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r"out: got out, which holds diary\.txt and no manifest\.json; allowed"
-    ):
+    with pytest.raises(ValueError, match=r"out: got out, which holds diary\.txt and no manifest\.json; allowed"):
         pinned("split=train")
     (tmp_path / "out/manifest.json").write_text("{", encoding="utf-8")
     with pytest.raises(ValueError, match="a manifest that can be read"):
