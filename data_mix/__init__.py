@@ -1,1 +1,1 @@
-"""Which puzzles a run sees: photos, their splits, and mixtures of parts."""
+"""Which puzzles a run sees: photos, their splits, datasets, and mixtures of parts."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from PIL import Image, ImageChops, ImageCms, UnidentifiedImageError
@@ -73,7 +74,16 @@ def photo_size(path: str | Path) -> tuple[int, int]:
     Raises:
         BadPhoto: no image, a broken header, or more than MAX_PIXELS.
     """
-    with _opened(path, str(path)) as image:
+    return _upright_size(path, str(path))
+
+
+def encoded_size(file: IO[bytes], *, name: str) -> tuple[int, int]:
+    """Like photo_size, from an open file; `name` is for the error."""
+    return _upright_size(file, name)
+
+
+def _upright_size(source: str | Path | IO[bytes], name: str) -> tuple[int, int]:
+    with _opened(source, name) as image:
         width, height = image.size
         # Pillow has already turned the size of a TIFF.
         turned = image.format != "TIFF" and _orientation(image) >= 5
@@ -123,7 +133,7 @@ def to_rgb(image: Image.Image, ground: Ground = (255, 255, 255)) -> Image.Image:
 
 
 @contextmanager
-def _opened(source: str | Path | BytesIO, name: str) -> Iterator[Image.Image]:
+def _opened(source: str | Path | IO[bytes], name: str) -> Iterator[Image.Image]:
     """The image with only its header read; whatever goes wrong inside comes out as BadPhoto."""
     try:
         with quiet_pillow(), Image.open(source, formats=FORMATS) as image:

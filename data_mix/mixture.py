@@ -1,81 +1,17 @@
-"""Which puzzles a run sees: parts of posed puzzles, made when asked for, each from streams of its own.
-
-Nothing here asks which task it has: a task that cuts a photo says by its `board` how much of one it needs.
-"""
+"""Which puzzles a run sees: the puzzles of all parts in one order, posed when asked for."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal
 
-import numpy as np
-
-from data_mix.photos import FilePhoto, PhotoSet
-from data_mix.streams import stream, stream_seed
+from data_mix.dataset_source import dataset_source
+from data_mix.photo_source import Use, photo_source
+from data_mix.photos import PhotoSet
+from data_mix.source import Posed, Source
+from data_mix.streams import stream
 from recipes.schema import Part, Recipe
-from tasks import TASKS, Board, Example, Photo, Puzzle, Spec, Task
-
-Use = Literal["distinct", "reuse"]
-
-
-@dataclass(frozen=True)
-class CroppedPhoto:
-    """A rectangle of a photo as a photo of its own. `box` is (left, top, right, bottom) in the photo's px."""
-
-    photo: Photo
-    box: tuple[int, int, int, int]
-
-    @property
-    def id(self) -> str:
-        return f"{self.photo.id}@{','.join(map(str, self.box))}"
-
-    @property
-    def size(self) -> tuple[int, int]:
-        left, top, right, bottom = self.box
-        return right - left, bottom - top
-
-    def pixels(self, width: int, height: int, box: tuple[float, float, float, float] | None = None) -> np.ndarray:
-        """See tasks.contract.Photo; `box` counts from the crop's corner. uint8 (height, width, 3)."""
-        left, top, right, bottom = box or (0, 0, *self.size)
-        x, y = self.box[:2]
-        return self.photo.pixels(width, height, (x + left, y + top, x + right, y + bottom))
-
-
-@dataclass(frozen=True)
-class Posed:
-    """A puzzle of a mixture, not yet rendered; `index` counts within its part."""
-
-    part: str
-    split: str
-    index: int
-    puzzle: Puzzle
-    photo: Photo | None
-
-    @property
-    def task(self) -> Task:
-        return TASKS[self.puzzle.task]
-
-    def example(self) -> Example:
-        """The puzzle with its images, rendered now."""
-        return self.task.render(self.puzzle, self.photo)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """One part, ready to pose: its photos are in the order in which `distinct` deals them."""
-
-    name: str
-    task: Task
-    spec: Spec
-    count: int
-    board: Board | None
-    photos: tuple[FilePhoto, ...]
-    num_too_small: int
-    min_scale: float
-    """Fewest source px per px of the board."""
 
 
 class Mixture:
@@ -103,15 +39,28 @@ class Mixture:
             shuffle: mix the parts by a seeded permutation; False: part after part.
 
         Raises:
-            ValueError: a part has too few photos that are large enough; all such parts are told.
+            ValueError: a part has too few photos that are large enough, or a dataset that does not serve; all such
+                parts are told.
         """
-        self.split, self.seed, self.use = split, seed, use
+        self.split = split
         pool = photos.split(split) if photos else ()
-        self._sources = [_source(name, part, pool, split, seed, min_piece_px) for name, part in parts.items()]
-        problems = [problem for source in self._sources for problem in _too_few(source, split, use, len(pool))]
+        splits = photos.splits if photos else {}
+        # A photo may be held out or trained on, never both.
+        foreign = frozenset(id_ for id_, other in splits.items() if (other == "train") != (split == "train"))
+        self._sources: list[Source] = []
+        problems = []
+        for name, part in parts.items():
+            try:
+                if part.dataset is not None:
+                    source: Source = dataset_source(name, part, split=split, foreign=foreign)
+                else:
+                    source = photo_source(name, parts, pool, split=split, seed=seed, use=use, min_piece_px=min_piece_px)
+                self._sources.append(source)
+            except ValueError as error:
+                problems.append(str(error))
         if problems:
             raise ValueError("\n".join(problems))
-        self._stops = list(accumulate(source.count for source in self._sources))
+        self._stops = list(accumulate(map(len, self._sources)))
         self._order = stream("mixture", split, seed).permutation(len(self)) if shuffle else None
 
     def __len__(self) -> int:
@@ -124,36 +73,29 @@ class Mixture:
         place = int(position if self._order is None else self._order[position])
         at = bisect_right(self._stops, place)
         source = self._sources[at]
-        index = place - (self._stops[at] - source.count)
-        names = (source.task.name, self.split, self.seed, source.name, index)
-        photo = _photo(source, self.use, index, names)
-        puzzle = source.task.pose(source.spec, photo, stream_seed("puzzle", *names))
-        return Posed(source.name, self.split, index, puzzle, photo)
+        return source.pose(place - (self._stops[at] - len(source)))
 
     def __iter__(self) -> Iterator[Posed]:
         return (self[position] for position in range(len(self)))
 
-    def summary(self) -> list[str]:
-        """Lines for the log: what each part has, and how many photos are too small or scaled up."""
-        return [f"{self.split} part {source.name}: {self._described(source)}" for source in self._sources]
+    def counts(self) -> dict[str, int]:
+        """Puzzles by part."""
+        return {source.name: len(source) for source in self._sources}
 
-    def _described(self, source: _Source) -> str:
-        said = f"{source.count} puzzles of {source.task.name}"
-        if source.board is None:
-            return f"{said}, drawn"
-        dealt = source.photos[: source.count] if self.use == "distinct" else source.photos
-        how = "a photo each" if self.use == "distinct" else "random crops"
-        num_scaled_up = sum(_scale(photo, source.board) < 1 for photo in dealt)
-        said += f", {how}; photos: {len(source.photos)}; {source.num_too_small} too small"
-        board = f"{source.board.width}x{source.board.height} px"
-        return f"{said}; {num_scaled_up} of the {len(dealt)} used are smaller than {board} and scaled up"
+    def inputs(self) -> dict[str, str]:
+        """By part a digest of the photos or rows that its puzzles are made of."""
+        return {source.name: source.inputs() for source in self._sources}
+
+    def summary(self) -> list[str]:
+        """Lines for the log: what each part has, and what of its photos or rows is not used."""
+        return [f"{self.split} part {source.name}: {source.summary()}" for source in self._sources]
 
 
 def training_mixture(recipe: Recipe, photos: PhotoSet | None) -> Mixture:
-    """The puzzles of one epoch, from photos of the train split.
+    """The puzzles of one epoch, from photos of the train split and from datasets.
 
     Raises:
-        ValueError: photos are too few or too small.
+        ValueError: photos are too few or too small, or a dataset does not serve.
     """
     given = recipe.data.photos
     return Mixture(
@@ -165,68 +107,17 @@ def evaluation_mixture(recipe: Recipe, photos: PhotoSet | None, count: int) -> M
     """The first `count` held-out puzzles of every part, part after part.
 
     Raises:
-        ValueError: photos are too few or too small.
+        ValueError: photos are too few or too small, or a dataset does not serve.
     """
-    given, parts = recipe.data.photos, recipe.eval.parts or recipe.data.parts
-    counted = {name: part.model_copy(update={"count": count}) for name, part in parts.items()} if count else {}
+    given = recipe.data.photos
+    parts = evaluation_parts(recipe) if count else {}
+    counted = {name: part.model_copy(update={"count": count}) for name, part in parts.items()}
     return Mixture(
         counted, photos, split=recipe.eval.split, seed=recipe.seed, use=given.use, min_piece_px=given.min_piece_px,
         shuffle=False,
     )  # fmt: skip
 
 
-def _source(
-    name: str, part: Part, pool: tuple[FilePhoto, ...], split: str, seed: int, min_piece_px: int | None
-) -> _Source:
-    task = TASKS[part.task]
-    spec = task.Spec.model_validate(part.spec)
-    board = task.board(spec)
-    if board is None:
-        return _Source(name, task, spec, part.count, None, (), 0, 0.0)
-    piece_px = min(board.width / board.columns, board.height / board.rows)
-    min_scale = 1.0 if min_piece_px is None else min(1.0, min_piece_px / piece_px)
-    eligible = [photo for photo in pool if _scale(photo, board) >= min_scale]
-    order = stream("photos", task.name, split, seed, name).permutation(len(eligible))
-    dealt = tuple(eligible[at] for at in order)
-    return _Source(name, task, spec, part.count, board, dealt, len(pool) - len(eligible), min_scale)
-
-
-def _scale(photo: Photo, board: Board) -> float:
-    """Source px per px of the board, in the largest rectangle of the board's aspect."""
-    return min(photo.size[0] / board.width, photo.size[1] / board.height)
-
-
-def _photo(source: _Source, use: Use, index: int, names: tuple[str | int, ...]) -> Photo | None:
-    if source.board is None:
-        return None
-    if use == "distinct":
-        return source.photos[index]
-    draw = stream("crop", *names)
-    photo = source.photos[int(draw.integers(len(source.photos)))]
-    scale = draw.uniform(source.min_scale, _scale(photo, source.board))
-    width, height = (
-        min(limit, max(1, round(side * scale))) for side, limit in zip(source.board[:2], photo.size, strict=True)
-    )
-    left, top = (int(draw.integers(limit - side + 1)) for side, limit in zip((width, height), photo.size, strict=True))
-    return CroppedPhoto(photo, (left, top, left + width, top + height))
-
-
-def _too_few(source: _Source, split: str, use: Use, num_pool: int) -> list[str]:
-    """What is wrong with a part's photos, as at most one line."""
-    needed = source.count if use == "distinct" else 1
-    if source.board is None or len(source.photos) >= needed:
-        return []
-    least = [f"{side * source.min_scale:.0f}" for side in source.board[:2]]
-    do = ["name a folder with more or larger photos (data.photos.folder)"]
-    if use == "distinct":
-        count = f"data.parts.{source.name}.count" if split == "train" else "eval.count and eval.final_count"
-        do.append("let a photo serve more than once (data.photos.use=reuse)")
-        if source.photos:
-            do.append(f"lower {count} to {len(source.photos)}")
-    if source.num_too_small:
-        do.append("allow smaller photos to be scaled up (lower data.photos.min_piece_px)")
-    return [
-        f"got {len(source.photos)} photos for part {source.name} in the {split} split ({num_pool} there, of which "
-        f"{source.num_too_small} are smaller than {' x '.join(least)} px); allowed: at least {needed}; "
-        f"do {', or '.join(do)}"
-    ]
+def evaluation_parts(recipe: Recipe) -> dict[str, Part]:
+    """`eval.parts`; where it is left out, the training parts but those with a dataset, whose rows are trained on."""
+    return recipe.eval.parts or {name: part for name, part in recipe.data.parts.items() if part.dataset is None}

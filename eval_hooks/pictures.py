@@ -13,11 +13,8 @@ from eval_hooks.run import Puzzles
 
 
 def draw(posed: Posed, text: str) -> Image.Image | None:
-    """The picture of one answer; None when the task draws none."""
-    task = posed.task
-    if task.picture is None:
-        return None
-    return task.picture(posed.puzzle, task.parse(text, posed.puzzle.spec), posed.photo)
+    """The picture of one answer; None where there is none, see Posed.picture."""
+    return posed.picture(posed.task.parse(text, posed.puzzle.spec))
 
 
 def write_pictures(folder: Path, puzzles: Puzzles, records: Sequence[Record], count: int) -> dict[str, list[Path]]:
@@ -27,7 +24,7 @@ def write_pictures(folder: Path, puzzles: Puzzles, records: Sequence[Record], co
         records: one per puzzle, in the order of `puzzles`.
 
     Returns:
-        Part -> its files, for the parts whose task draws pictures.
+        Part -> its files, for the parts that have pictures.
     """
     written: dict[str, list[Path]] = {}
     for place, record in enumerate(records):

@@ -33,7 +33,7 @@ class PartSummary:
     completion_tokens: int
     """Sum over the answers."""
     baselines: dict[str, dict[str, float]]
-    """Honest guesser (random, flats only) -> entry -> expectation; program that solved these puzzles -> entry -> mean."""
+    """Honest guesser (random, flats only) -> entry -> expectation; program that solved all these -> entry -> mean."""
 
     @property
     def means(self) -> dict[str, float]:

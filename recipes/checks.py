@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import Any
 
@@ -9,11 +10,12 @@ from pydantic import ValidationError
 
 from recipes import fields
 from recipes.fields import did_you_mean, problem, shown
-from recipes.schema import Eval, Model, Part, Recipe, SplitShares, Train
+from recipes.schema import Dataset, Eval, Model, Part, Recipe, SplitShares, Train
 from recipes.trainer_keys import trainer_problems
 from tasks import TASKS
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]*")
+_DATASET_COLUMNS = ("images", "answer", "messages", "prompt", "photo_id")
 _IMAGE_FIELDS = {"qwen3_vl": {"min_px", "max_px"}, "gemma3": {"side_px"}}
 
 
@@ -27,8 +29,9 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
     problems += _parts_problems(("data", "parts"), parts)
     asked = _parts(tree, "eval")
     problems += _parts_problems(("eval", "parts"), asked)
+    problems += _leak_problems(parts, asked)
     if judged := _as(Eval, tree.get("eval", {})):
-        problems += _eval_problems(judged, asked or parts)
+        problems += _eval_problems(judged, asked or {name: part for name, part in parts.items() if not _dataset(part)})
     if trained := _as(Train, tree.get("train", {})):
         problems += _train_problems(trained)
         problems += _attention_problems(model, trained) if model else []
@@ -103,7 +106,83 @@ def _parts_problems(at: tuple[str, str], parts: dict[str, Any]) -> list[str]:
             problems.append(problem(place, shown(part.task), " | ".join(TASKS), advice))
             continue
         problems += fields.problems_of(TASKS[part.task].Spec, part.spec, (*at, name, "spec"))
+        problems += _pair_problems((*at, name), part, parts)
+        problems += _dataset_problems((*at, name), part)
     return problems
+
+
+def _pair_problems(at: tuple[str, ...], part: Part, parts: dict[str, Any]) -> list[str]:
+    """A pair's first part has streams of its own and poses the same task."""
+    if part.paired_with is None:
+        return []
+    place, name = (*at, "paired_with"), part.paired_with
+    if part.dataset:
+        return [problem(place, shown(name), "null in a part that has a dataset", "do remove one of the two")]
+    others = {other: _as(Part, value) for other, value in parts.items() if other != at[-1]}
+    free = [
+        other
+        for other, its in others.items()
+        if its and its.task == part.task and not its.paired_with and not its.dataset
+    ]
+    allowed = " | ".join(free) or f"a part of task {part.task} that is not paired itself, and there is none"
+    if name in free:
+        return []
+    got, advice = shown(name), did_you_mean(name, free)
+    if name == at[-1]:
+        got = "the part itself"
+    elif other := others.get(name):
+        advice = "do name one of these" if free else "do remove it"
+        if other.task != part.task:
+            got += f", a part of task {other.task}"
+        elif other.dataset:
+            got += ", a part with a dataset"
+        elif other.paired_with:
+            got += f", which is paired with {other.paired_with}"
+            advice = f"do name {other.paired_with}" if other.paired_with in free else advice
+    return [problem(place, got, allowed, advice)]
+
+
+def _dataset_problems(at: tuple[str, ...], part: Part) -> list[str]:
+    place, task = (*at, "dataset"), TASKS[part.task]
+    if part.dataset is None:
+        advice = f"do set {fields.dotted(place)}.name"
+        return [problem(place, "nothing", f"a dataset, task {task.name} poses none", advice)] if task.data_only else []
+    known = [*_DATASET_COLUMNS, *task.Spec.model_fields]
+    problems = [
+        problem((*place, "columns", name), "an unknown name", ", ".join(known), did_you_mean(name, known))
+        for name in part.dataset.columns
+        if name not in known
+    ]
+    if {"messages", "prompt"} <= part.dataset.columns.keys():
+        advice = "do remove one of the two"
+        problems.append(problem((*place, "columns"), "messages and prompt", "one of them", advice))
+    return problems
+
+
+def _leak_problems(trained: dict[str, Any], judged: dict[str, Any]) -> list[str]:
+    """Rows that are trained on are no test."""
+    return [
+        problem(
+            ("eval", "parts", name, "dataset"), f"rows that data.parts.{other} may train on",
+            "rows that are not trained on", "do name another dataset or split, or another value in `where`",
+        )
+        for name, value in judged.items()
+        for other, its in trained.items()
+        if (asked := _dataset(value)) and (used := _dataset(its)) and _may_overlap(asked, used)
+    ]  # fmt: skip
+
+
+def _dataset(value: Any) -> Dataset | None:
+    part = _as(Part, value)
+    return part.dataset if part else None
+
+
+def _may_overlap(one: Dataset, other: Dataset) -> bool:
+    if posixpath.normpath(one.name) != posixpath.normpath(other.name):
+        return False
+    if None not in (one.split, other.split) and one.split != other.split:
+        return False
+    return all(one.where[column] == other.where[column] for column in one.where.keys() & other.where.keys())
 
 
 def _eval_problems(judged: Eval, parts: dict[str, Any]) -> list[str]:

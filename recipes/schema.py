@@ -96,6 +96,21 @@ class Photos(Section):
     """Decoded and resized photos kept in memory per process, MiB."""
 
 
+class Dataset(Section):
+    """Examples that exist already, in the format of the `datasets` library; docs/datasets.md."""
+
+    name: str
+    """A local folder; where there is none, a name on the hub."""
+    revision: str | None = None
+    """Branch, tag or commit on the hub."""
+    split: str | None = None
+    """The dataset's own split. None: the only one it has."""
+    columns: dict[str, str] = {}
+    """Our name -> the dataset's column: images, answer, messages, prompt, photo_id, and fields of the spec."""
+    where: dict[str, str | bool | int | float] = {}
+    """The dataset's column -> value: other rows are not used."""
+
+
 class Part(Section):
     """One line of a mixture."""
 
@@ -105,6 +120,10 @@ class Part(Section):
     """The kind of puzzle: fields of that task's Spec."""
     count: PositiveInt
     """Examples of this part in one epoch."""
+    paired_with: str | None = None
+    """Another part, whose photos and seeds this one takes: puzzle i of both differs in the spec alone."""
+    dataset: Dataset | None = None
+    """Where the examples are. None: they are posed, from photos or drawn."""
 
 
 class Data(Section):

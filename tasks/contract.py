@@ -105,10 +105,15 @@ class Task:
     picture: Callable[[Puzzle, Any, Photo | None], Image.Image] | None = None
     """`picture(puzzle, answer or Invalid, photo)`: the answer drawn for a person."""
     solvers: Mapping[str, Callable[[Puzzle, Photo | None], str]] = field(default_factory=dict)
-    """`solvers[name](puzzle, photo)`: what a program answers that has learnt nothing, by name, as a completion; empty if
-    it gives up. It works from what a model sees, and stands beside the guessers as a baseline."""
-    caution: Callable[[Any], str | None] = lambda spec: None
+    """`solvers[name](puzzle, photo)`: what a program answers that has learnt nothing, as a completion; empty if it
+    gives up. It works from what a model sees, and stands beside the guessers as a baseline."""
+    caution: Callable[[Any], str | None] | None = None
     """`caution(spec)`: what a user should know before relying on such puzzles; None if nothing."""
+    target_of: Callable[[Any, Any], dict[str, Any]] | None = None
+    """`target_of(answer, spec)`: the target of a puzzle made elsewhere, of which only the right answer is known; what
+    cannot be known is left out, and `score` leaves out the entries that need it. None: no such puzzles are taken."""
+    data_only: bool = False
+    """Its examples come out of datasets alone: `pose` and `render` raise ValueError."""
 
     def make(self, spec: BaseModel, photo: Photo | Image.Image | None, seed: int) -> Example:
         """Pose and render one example; a bare PIL image is wrapped."""

@@ -6,7 +6,7 @@ from tasks.jigshape.baselines import chance
 from tasks.jigshape.diagnosis import diagnose
 from tasks.jigshape.geometry import board
 from tasks.jigshape.picture import picture
-from tasks.jigshape.pose import NAME, VERSION, pose
+from tasks.jigshape.pose import NAME, VERSION, pose, target_of
 from tasks.jigshape.render import render
 from tasks.jigshape.score import ENTRIES, score
 from tasks.jigshape.spec import Spec, caution
@@ -28,5 +28,6 @@ TASK = Task(
     diagnose=diagnose,
     informative=informative,
     picture=picture,
+    target_of=target_of,
     caution=caution,
 )

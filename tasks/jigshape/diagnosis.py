@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.contract import Invalid
 from tasks.jigshape.answer import Answer
-from tasks.jigshape.score import fitting_edges
+from tasks.jigshape.score import fitting_edges, has_edges
 
 
 def diagnose(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, Any]:
@@ -14,18 +14,18 @@ def diagnose(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, Any]
 
     displacement    [rows, columns] from true to given cell by id, None where a piece is not placed or was given
     wrong           ids that are not on their true cell
-    wrong_look      those whose edges are the ones that belong there: right in shape, wrong in content; absent without
-                    shape
-    wrong_shape     the others; absent without shape
+    wrong_look      those whose edges are the ones that belong there: right in shape, wrong in content; absent
+                    without known edges
+    wrong_shape     the others; absent likewise
     swapped         pairs of ids that lie on each other's cell
-    swapped_alike   those of equal edges, which only the content tells apart; absent without shape
+    swapped_alike   those of equal edges, which only the content tells apart; absent likewise
     transposed      share of the pieces off the diagonal that lie on (column, row) instead of (row, column); None if all
                     are on it
     fits_across, fits_down    whether a tab faces a blank, by row and column of the left or upper cell; only for a valid
                     answer to a puzzle with shape and without clues
     reason          why the answer is invalid, None if it is valid
     """
-    truth, signatures = target["cells"], target["signatures"]
+    truth = target["cells"]
     given = set(target.get("clues", ()))
     cells: list[list[int] | None] = [None] * len(truth)
     said = (answer.partial or []) if isinstance(answer, Invalid) else answer
@@ -55,7 +55,8 @@ def diagnose(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, Any]
         ),
         "reason": answer.reason if isinstance(answer, Invalid) else None,
     }
-    if target["shape"]:
+    if has_edges(target):
+        signatures = target["signatures"]
         placed = {index: cell for index in wrong if (cell := cells[index]) is not None}
         alike = {index for index, cell in placed.items() if signatures[index] == signatures[owner[tuple(cell)]]}
         report["wrong_look"] = sorted(alike)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tasks.contract import Photo, Puzzle
+from tasks.jigshape.answer import Answer
 from tasks.jigshape.clues import open_cells
 from tasks.jigshape.edges import draw_signatures
 from tasks.jigshape.geometry import image_sizes
@@ -59,6 +60,20 @@ def pose(spec: Spec, photo: Photo | None, seed: int) -> Puzzle:
         target=target,
         image_sizes=image_sizes(spec),
     )
+
+
+def target_of(answer: Answer, spec: Spec) -> dict[str, Any]:
+    """The target of a puzzle made elsewhere, from its right answer: nothing says which edges are tabs.
+
+    Raises:
+        ValueError: the spec has clues: nothing says which pieces are given.
+    """
+    if spec.clues:
+        raise ValueError(
+            f"got clues {spec.clues} for puzzles made elsewhere; allowed: 0, as nothing says which pieces are given; "
+            "remove clues from the part's spec"
+        )
+    return {"answer_format": spec.answer_format, "grid": spec.grid, "shape": spec.shape, "cells": answer}
 
 
 def _edges(spec: Spec, rng: np.random.Generator) -> np.ndarray:

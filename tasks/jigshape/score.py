@@ -25,15 +25,15 @@ def score(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, float]:
     em           1 if pa is 1
     aa           pairs of ids adjacent in the answer and in the truth, unordered / E
     aa_oriented  the same, and the pair keeps its direction
-    sc           internal edges of the answer where a tab faces a blank / E; absent without shape
+    sc           internal edges of the answer where a tab faces a blank / E; absent without known edges
     valid        1 for a well-formed bijection
     pa_lenient   pa over the pieces that a lenient reader can use; equals pa if valid
     pa_corner, pa_border, pa_interior    pa over the pieces of a kind; absent where a grid has none
 
     With clues pa, em and pa_lenient count the other pieces alone, over their number, and only these and valid apply.
     """
-    grid, shaped, given = target["grid"], target["shape"], target.get("clues", ())
-    names = applicable(grid, shaped, clued=bool(given))
+    grid, given = target["grid"], target.get("clues", ())
+    names = applicable(grid, has_edges(target), clued=bool(given))
     asked = np.ones(grid**2, bool)
     asked[list(given)] = False
     cells = (answer.partial or []) if isinstance(answer, Invalid) else answer
@@ -48,6 +48,11 @@ def score(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, float]:
     return {name: scores[name] for name in names}
 
 
+def has_edges(target: dict[str, Any]) -> bool:
+    """Whether tabs and blanks are there and known; of a puzzle made elsewhere they are not."""
+    return target["shape"] and "signatures" in target
+
+
 def applicable(grid: int, shape: bool, *, clued: bool) -> tuple[str, ...]:
     """The entries that puzzles of a grid have."""
     if clued:
@@ -59,7 +64,7 @@ def applicable(grid: int, shape: bool, *, clued: bool) -> tuple[str, ...]:
 
 
 def _neighbours(answer: Answer, target: dict[str, Any]) -> dict[str, float]:
-    """aa, aa_oriented and sc of a bijection."""
+    """aa, aa_oriented and, where edges are known, sc of a bijection."""
     grid = target["grid"]
     truth = np.array(target["cells"])  # (N², 2)
     at = ids_by_cell(answer, grid)
@@ -68,12 +73,10 @@ def _neighbours(answer: Answer, target: dict[str, Any]) -> dict[str, float]:
     num_edges = 2 * grid * (grid - 1)
     touching = sum(int((np.abs(step).sum(axis=-1) == 1).sum()) for step in (across, down))
     in_place = int((across == (0, 1)).all(axis=-1).sum() + (down == (1, 0)).all(axis=-1).sum())
-    fits_across, fits_down = fitting_edges(answer, target)
-    return {
-        "aa": touching / num_edges,
-        "aa_oriented": in_place / num_edges,
-        "sc": (int(fits_across.sum()) + int(fits_down.sum())) / num_edges,
-    }
+    scores = {"aa": touching / num_edges, "aa_oriented": in_place / num_edges}
+    if has_edges(target):
+        scores["sc"] = sum(int(fits.sum()) for fits in fitting_edges(answer, target)) / num_edges
+    return scores
 
 
 def ids_by_cell(answer: Answer, grid: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from pydantic import model_validator
 from tasks import jigshape
 from tasks.contract import Board
 from tasks.contract import Spec as BaseSpec
+from tasks.jigshape.spec import caution as jigsaw_caution
 
 _ASKING = ("answer_format", "wording", "input", "clues", "clue_layout", "repeat_clues", "hints")
 """Fields of a jigshape spec that say what is asked and how it is handed over: a sub-skill decides these itself."""
@@ -54,4 +55,4 @@ def board(spec: Spec) -> Board | None:
 
 def caution(spec: Spec) -> str | None:
     """What jigshape says of such a jigsaw."""
-    return jigshape.TASK.caution(spec.puzzle)
+    return jigsaw_caution(spec.puzzle)

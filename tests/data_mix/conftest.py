@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import datasets
 import numpy as np
 import pytest
 from PIL import Image
@@ -18,6 +19,12 @@ from recipes.schema import Photos
 @pytest.fixture(autouse=True)
 def nothing_cached() -> None:
     PIXELS.clear()
+
+
+@pytest.fixture(autouse=True)
+def datasets_are_cached_in_the_tests_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "datasets_cache"))
+    datasets.disable_progress_bars()
 
 
 @pytest.fixture
@@ -54,3 +61,20 @@ def found(tmp_path: Path) -> Callable[..., PhotoSet]:
         return find_photos(Photos.model_validate({"folder": folders, "index": str(tmp_path / "index.jsonl"), **given}))
 
     return find
+
+
+GRID = "{task: jigshape, spec: {grid: 2, piece_px: 16}, count: 7}"
+PROBE = "{task: probes, spec: {grid: 3, cell_px: 16}, count: 6}"
+PLAIN = "{task: jigshape, spec: {grid: 2, piece_px: 16, shape: false}, count: 5, paired_with: 2x2}"
+
+
+@pytest.fixture
+def asked(folder_of, tmp_path, monkeypatch) -> Callable[..., list[str]]:
+    """asked(*tokens): a command line for 18 rows in 3 parts, small photos, everything in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+    folder = folder_of(30)
+    return lambda *tokens: [
+        "recipe=quickstart", f"data.photos.folder={folder}", f"data.photos.index={tmp_path / 'index.jsonl'}",
+        "data.photos.use=distinct", "eval.require=null", "data.parts.2x2=null", f"data.parts={{2x2: {GRID}}}",
+        f"data.parts.probe={PROBE}", f"data.parts.plain={PLAIN}", *tokens,
+    ]  # fmt: skip

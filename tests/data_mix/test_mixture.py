@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tasks
-from data_mix.mixture import CroppedPhoto, Mixture, evaluation_mixture, training_mixture
+from data_mix.mixture import Mixture, evaluation_mixture, training_mixture
+from data_mix.photo_source import CroppedPhoto
 from recipes.loader import load_recipe
 from recipes.schema import Part
 
@@ -208,3 +209,12 @@ def test_evaluation_may_have_parts_of_its_own_and_the_test_split(photos):
     assert {posed.photo.id for posed in mixture} == {photo.id for photo in photos.split("test")}
     with pytest.raises(ValueError, match="got 4 photos for part other in the test split"):
         evaluation_mixture(own, photos, 5)
+
+
+def test_the_log_warns_of_puzzles_that_may_have_several_answers(photos):
+    parts = {
+        name: Part(task="jigshape", spec={"grid": grid, "shape": shape, "piece_px": 16, "tab_ratio": 0.3}, count=1)
+        for name, grid, shape in (("fine", 8, True), ("published", 4, False), ("doubtful", 8, False))
+    }
+    lines = Mixture(parts, photos, split="train", seed=0, use="reuse", min_piece_px=1).summary()
+    assert ["several right answers" in line for line in lines] == [False, False, True]

@@ -2,6 +2,8 @@ import re
 
 import pytest
 
+from recipes.loader import load_recipe
+
 SHAPE = re.compile(r"[^ ].*: got .+; allowed: .+; (do |did you mean ).+")
 
 
@@ -21,7 +23,10 @@ SHAPE = re.compile(r"[^ ].*: got .+; allowed: .+; (do |did you mean ).+")
         ),
         ("data.parts.4x4.count=1.5", "data.parts.4x4.count: got 1.5; allowed: a whole number >= 1; do change"),
         ("data.parts.4x4.count='8'", '.*count: got "8"; allowed: a whole number .*without quotes'),
-        ("data.parts.4x4=3", "data.parts.4x4: got 3; allowed: a mapping of task, spec, count; do change"),
+        (
+            "data.parts.4x4=3",
+            "data.parts.4x4: got 3; allowed: a mapping of task, spec, count, paired_with, dataset; do change",
+        ),
         (
             "data.parts.4x4.task=jigshap",
             'data.parts.4x4.task: got "jigshap"; allowed: .*jigshape.*did you mean jigshape',
@@ -79,6 +84,88 @@ def test_all_problems_of_form_and_meaning_are_told_at_once(problems):
 
 def test_a_union_is_told_as_one_problem(problems):
     assert len(problems("data.photos.folder=3")) == 1
+
+
+PLAIN = "data.parts.plain={task: jigshape, spec: {grid: 4, shape: false}, count: 4, paired_with: 4x4}"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["data.parts.plain.paired_with=4x5"], '.*: got "4x5"; allowed: 2x2 | 4x4; did you mean 4x4'),
+        (["data.parts.plain.paired_with=plain"], ".*: got the part itself; allowed: 2x2 | 4x4"),
+        (["data.parts.4x4=null"], '.*: got "4x4"; allowed: 2x2; do use one'),
+        (["data.parts.4x4.paired_with=2x2"], '.*: got "4x4", which is paired with 2x2; allowed: 2x2; do name 2x2'),
+        (["data.parts.4x4={task: probes, count: 1, spec: null}"], '.*: got "4x4", a part of task probes; allowed: 2x2'),
+        (["data.parts.4x4.dataset.name=x"], '.*: got "4x4", a part with a dataset; allowed: 2x2'),
+        (["data.parts.plain.dataset.name=x"], '.*: got "4x4"; allowed: null in a part that has a dataset'),
+    ],
+)
+def test_a_pair_needs_a_part_of_its_task_with_photos_of_its_own(problems, overrides, said):
+    found = problems(PLAIN, *overrides)
+    assert all(re.match("data.parts.plain.paired_with" + said.replace("|", r"\|"), line) for line in found), found
+    assert SHAPE.fullmatch(found[0])
+
+
+def test_pairs_are_checked_among_the_evaluated_parts_too(problems):
+    assert "eval.parts.x.paired_with" in problems("eval.parts={x: {task: probes, count: 1, paired_with: 4x4}}")[0]
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("{task: chat, count: 1}", "dataset: got nothing; allowed: a dataset, task chat poses none; do set data.parts"),
+        ("{task: chat, count: 1, dataset: {}}", "dataset.name: got nothing; allowed: text"),
+        (
+            "{task: chat, count: 1, dataset: {name: x, columns: {image: y}}}",
+            "dataset.columns.image: got an unknown name; allowed: images, .*; did you mean images",
+        ),
+        (
+            "{task: chat, count: 1, dataset: {name: x, columns: {messages: a, prompt: b}}}",
+            "dataset.columns: got messages and prompt; allowed: one of them",
+        ),
+        (
+            "{task: chat, count: 1, dataset: {name: x, where: {a: [1]}}}",
+            r"dataset.where.a: got \[1\]; allowed: text, or",
+        ),
+    ],
+)
+def test_a_dataset_is_checked_before_it_is_opened(problems, override, said):
+    found = problems(f"data.parts.x={override}")
+    assert re.match(f"data.parts.x.{said}", found[0]), found
+    assert SHAPE.fullmatch(found[0])
+
+
+def test_columns_may_be_fields_of_the_spec(small):
+    part = "{task: jigshape, spec: {grid: 4}, count: 1, dataset: {name: x, columns: {grid: size}}}"
+    assert load_recipe([f"recipe={small}", f"data.parts.x={part}"]).data.parts["x"].dataset.columns == {"grid": "size"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "overlap"),
+    [
+        ("{name: x, split: train}", True),
+        ("{name: ./x/}", True),
+        ("{name: x, split: test}", False),
+        ("{name: y, split: train}", False),
+        ("{name: x, where: {kind: b}}", False),
+        ("{name: x, where: {kind: a}}", True),
+        ("{name: x, where: {hard: true}}", True),
+    ],
+)
+def test_rows_that_may_be_trained_on_are_not_evaluated(small, problems, asked, overlap):
+    used = "data.parts.x={task: chat, count: 1, dataset: {name: x, split: train, where: {kind: a}}}"
+    held = f"eval.parts={{held: {{task: chat, count: 1, dataset: {asked}}}}}"
+    if not overlap:
+        assert load_recipe([f"recipe={small}", used, held]).eval.parts
+        return
+    (found,) = problems(used, held)
+    assert found.startswith("eval.parts.held.dataset: got rows that data.parts.x may train on; allowed: rows that are")
+
+
+def test_a_part_that_is_not_evaluated_can_require_nothing(problems):
+    rows = "{task: chat, count: 1, dataset: {name: x}}"
+    assert "eval.require.x: got an unknown part" in problems(f"data.parts.x={rows}", "eval.require.x.match=1")[0]
 
 
 def test_requirements_look_at_the_parts_that_are_evaluated(problems):

@@ -82,7 +82,7 @@ def posed(photo):
 
 
 def test_every_task_is_checked_here():
-    assert set(SPECS) == set(TASKS)
+    assert set(SPECS) == {name for name, task in TASKS.items() if not task.data_only}  # those have tests of their own
     assert all(name == task.name for name, task in TASKS.items())
 
 

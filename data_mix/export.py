@@ -1,0 +1,190 @@
+"""Write the puzzles of a recipe as a dataset that `datasets.load_dataset` reads.
+
+    python -m data_mix.export recipe=mixed_grid split=train data.photos.folder=DIR [workers=2] [out=DIR]
+
+A call that was stopped, by Ctrl-C or worse, is continued by the same call. Exit status: 0 when all is written, 2 when
+it was refused or could not go on, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from data_mix.export_card import Held, card, held
+from data_mix.export_hub import check_hub, push
+from data_mix.export_plan import Plan, Shard, export_folder, plan_export
+from data_mix.export_rows import broken
+from data_mix.export_workers import write_shards
+from data_mix.mixture import Mixture, evaluation_mixture, evaluation_parts, training_mixture
+from data_mix.photos import find_photos
+from data_mix.splits import SPLITS
+from recipes.fields import did_you_mean, problem
+from recipes.loader import RecipeError, load_recipe
+from recipes.schema import Recipe
+
+USAGE = """\
+usage: python -m data_mix.export recipe=NAME split=train|eval|test [dotted.key=value ...]
+  split=train     the puzzles of one epoch, in the order of training
+  split=eval      the held-out puzzles, part after part; test likewise
+  out=DIR         where it is written; default: datasets/<the recipe's name>-<split>
+  count=N         puzzles per part of eval or test; default: eval.final_count
+  workers=2       processes
+  shard=100       rows per file
+  push_to=NAME    upload it to the hub as USER/NAME, private if new
+  key=value       any field of the recipe; `python -m recipes --help` lists them"""
+
+_OWN = ("split", "out", "count", "workers", "shard", "push_to")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for."""
+
+    recipe: Recipe
+    split: str
+    out: Path
+    count: int | None
+    workers: int
+    shard: int
+    push_to: str | None
+
+
+def parse_request(argv: Sequence[str]) -> Request:
+    """
+    Raises:
+        RecipeError: every problem of the command line and of the recipe at once.
+    """
+    own: dict[str, str] = {}
+    others, problems = [], []
+    for token in argv:
+        name, _, value = token.partition("=")
+        if name not in _OWN:
+            others.append(token)
+        elif name in own:
+            problems.append(problem(name, "two values", "one", "do remove one of them"))
+        elif not value:
+            problems.append(problem(name, "nothing", "a value", f"do write {name}=..."))
+        else:
+            own[name] = value
+    split = own.get("split")
+    if split not in SPLITS:
+        advice = did_you_mean(split, SPLITS) if split else "do write split=train"
+        problems.append(problem("split", split or "nothing", " | ".join(SPLITS), advice))
+    if split == "train" and "count" in own:
+        advice = "do remove it, or set data.parts.NAME.count"
+        problems.append(problem("count", own["count"], "nothing with split=train", advice))
+    numbers = {name: _positive(name, own[name], problems) for name in ("count", "workers", "shard") if name in own}
+    try:
+        recipe = load_recipe(others)
+    except RecipeError as error:
+        raise RecipeError([*problems, *error.problems]) from None
+    if problems:
+        raise RecipeError(problems)
+    out = Path(own.get("out") or f"datasets/{recipe.name}-{split}").expanduser()
+    return Request(
+        recipe, str(split), out, numbers.get("count"), numbers.get("workers", 2), numbers.get("shard", 100),
+        own.get("push_to"),
+    )  # fmt: skip
+
+
+def _positive(name: str, text: str, problems: list[str]) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    if number:
+        return number
+    problems.append(problem(name, text, "a whole number from 1", f"do write {name}=100"))
+    return 1
+
+
+def mixture_of(request: Request) -> tuple[Mixture, Plan]:
+    """The puzzles that are asked for, and how they are laid into files.
+
+    Raises:
+        ValueError: there are none, or photos or datasets do not serve.
+    """
+    recipe = request.recipe
+    photos = find_photos(recipe.data.photos)
+    if request.split == "train":
+        mixture, parts = training_mixture(recipe, photos), recipe.data.parts
+    else:
+        judged = recipe.eval.model_copy(update={"split": request.split})
+        recipe = recipe.model_copy(update={"eval": judged})
+        mixture = evaluation_mixture(recipe, photos, request.count or judged.final_count)
+        parts = evaluation_parts(recipe)
+    for line in (*photos.summary(), *mixture.summary()):
+        print(line)
+    if not len(mixture):
+        allowed = "at least one part and one puzzle"
+        raise ValueError(problem("split", f"{request.split} without puzzles", allowed, "do set count or eval.parts"))
+    return mixture, plan_export(recipe, mixture, parts, request.shard)
+
+
+def export(request: Request) -> Held:
+    """Write what is missing of an export, and its card; then upload it if that is asked for.
+
+    Raises:
+        ValueError: the folder holds something else, a photo is gone, or the hub cannot be reached.
+    """
+    if request.push_to:
+        check_hub(request.push_to)
+    mixture, plan = mixture_of(request)
+    with export_folder(request.out, plan):
+        missing = [shard for shard in plan.shards if _missing(request.out, shard)]
+        num_rows, num_missing = len(mixture), sum(shard.num_rows for shard in missing)
+        if num_missing < num_rows:
+            print(f"{request.out}: {num_rows - num_missing} of {num_rows} rows are there already")
+        num_bytes = 0
+        with tqdm(
+            total=num_rows, initial=num_rows - num_missing, desc=f"exporting to {request.out}", unit="row",
+            mininterval=0,
+        ) as bar:  # fmt: skip
+            for shard in write_shards(mixture, request.out, missing, request.workers):
+                num_bytes += (request.out / shard.file).stat().st_size
+                bar.set_postfix_str(f"{num_bytes / 1e6:.1f} MB written", refresh=False)
+                bar.update(shard.num_rows)
+        found = held(request.out, plan)
+        (request.out / "README.md").write_text(card(request.recipe.name, plan, found), encoding="utf-8")
+        if request.push_to:
+            print(f"uploaded to {push(request.out, request.push_to)}")
+    return found
+
+
+def _missing(folder: Path, shard: Shard) -> bool:
+    why = broken(folder / shard.file, shard.num_rows)
+    if why and (folder / shard.file).exists():
+        print(f"{folder / shard.file}: broken ({why}); it is made again")
+    return why is not None
+
+
+def main(argv: Sequence[str]) -> int:
+    if not argv or any(token in ("help", "--help", "-h") for token in argv):
+        print(USAGE)
+        return 0 if argv else 2
+    request = None
+    try:
+        request = parse_request(argv)
+        found = export(request)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:  # a full disk, for one
+        print(f"error: {error}; do mend that, and the same command continues", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        where = f"; what is written in {request.out} stays" if request else ""
+        print(f"\nstopped{where}; the same command continues", file=sys.stderr)
+        return 130
+    rows = ", ".join(f"{part} {count}" for part, count in found.rows.items())
+    print(
+        f"{request.out}: {sum(found.rows.values())} rows ({rows}), "
+        f"{100 * found.share_ambiguous:.2f} % ambiguous, {found.num_bytes / 1e6:.1f} MB"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
