@@ -22,8 +22,8 @@ from data_mix.photos import find_photos
 from data_mix.splits import SPLITS
 from models.load import Encoder, load_encoder
 from models.tokens import answer_ids, prompt_length
-from recipes.fields import did_you_mean, problem, shown
-from recipes.loader import RecipeError, load_recipe
+from recipes.command import CommandLine
+from recipes.fields import problem
 from recipes.schema import Recipe
 from tasks import Puzzle
 
@@ -50,32 +50,13 @@ class Request:
 def parse_request(argv: list[str]) -> Request:
     """
     Raises:
-        ValueError: with every problem of the command line and the recipe.
+        RecipeError: every problem of the command line and of the recipe at once.
     """
-    own = {"split": "train", "count": "3"}
-    of_recipe = []
-    for token in argv:
-        name, equals, value = token.partition("=")
-        if equals and name in ("split", "count", "out"):
-            own[name] = value
-        else:
-            of_recipe.append(token)
-    split, count = own["split"], own["count"]
-    problems = []
-    if split not in SPLITS:
-        problems.append(problem("split", shown(split), ", ".join(SPLITS), did_you_mean(split, SPLITS)))
-    if not re.fullmatch("[1-9][0-9]{0,5}", count):
-        problems.append(problem("count", shown(count), "a whole number from 1 to 999999", "do write count=3"))
-    if own.get("out") == "":
-        problems.append(problem("out", "nothing after =", "a folder", "do write out=DIR, or leave it out"))
-    try:
-        recipe = load_recipe(of_recipe)
-    except RecipeError as error:
-        problems += error.problems
-    if problems:
-        raise ValueError("\n".join(problems))
+    line = CommandLine(argv, ("split", "count", "out"))
+    split, count = line.choice("split", SPLITS, "train"), line.number("count", 3)
+    recipe = line.recipe()
     plain_name = re.sub(r"[^\w+-]+", "_", recipe.name, flags=re.ASCII)
-    return Request(recipe, split, int(count), Path(own.get("out", f"shown/{plain_name}-{split}")))
+    return Request(recipe, split, count, Path(line.text("out") or f"shown/{plain_name}-{split}"))
 
 
 def first_of_each_part(recipe: Recipe, split: str, count: int) -> list[Posed]:
@@ -121,10 +102,8 @@ def write_example(posed: Posed, encoder: Encoder | str, folder: Path) -> Shown:
         _write(Image.fromarray(pixels), folder, f"{stem}-image{number}.png")
         for number, pixels in enumerate(example.images, 1)
     )
-    truth = None
-    if task.picture is not None:
-        drawn = task.picture(puzzle, task.parse(gold, puzzle.spec), posed.photo)
-        truth = _write(drawn, folder, f"{stem}-truth.png")
+    drawn = posed.picture(task.parse(gold, puzzle.spec))
+    truth = None if drawn is None else _write(drawn, folder, f"{stem}-truth.png")
     try:
         tokens = encoder if isinstance(encoder, str) else tokens_of(encoder, puzzle, gold)
     except ValueError as error:

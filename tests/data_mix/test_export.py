@@ -14,8 +14,8 @@ import pytest
 
 import tasks
 from data_mix.dataset_rows import OUR_COLUMNS
-from data_mix.export import main, mixture_of, parse_request
-from data_mix.export_plan import export_folder
+from data_mix.export.command import main, mixture_of, parse_request
+from data_mix.export.plan import export_folder
 from data_mix.mixture import Mixture
 from recipes.loader import RecipeError
 from recipes.schema import Part

@@ -12,9 +12,9 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from data_mix.export import main, parse_request
-from data_mix.export_plan import Shard
-from data_mix.export_workers import write_shards
+from data_mix.export.command import main, parse_request
+from data_mix.export.plan import Shard
+from data_mix.export.workers import write_shards
 from data_mix.mixture import training_mixture
 from data_mix.photos import find_photos
 

@@ -150,12 +150,10 @@ def test_a_prompt_that_the_model_cannot_take_is_said_in_place_of_its_tokens(in_t
 
 
 def test_every_problem_of_the_command_line_is_told(in_tmp_path, capsys):
-    assert main(["recipe=quickstar", "split=dev", "count=0", "out=", "split"]) == 2
+    assert main(["recipe=quickstar", "split=dev", "split", "count=0", "out="]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == 'split: got "dev"; allowed: train, eval, test; do use one of these'
-    assert lines[1].startswith('count: got "0"; allowed: a whole number')
-    assert lines[2].startswith("out: got nothing after =")
-    assert [line.split(":")[0] for line in lines[3:]] == ["split", "recipe"]
+    places = [line.split(":")[0].strip() for line in lines]
+    assert places == ["5 problems in the recipe", "split", "out", "split", "count", "recipe"]
 
 
 def test_the_pages_folder_is_below_shown_whatever_the_recipe_is_called():

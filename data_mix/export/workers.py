@@ -11,8 +11,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from data_mix.export_plan import Shard
-from data_mix.export_rows import write_shard
+from data_mix.export.plan import Shard
+from data_mix.export.rows import write_shard
 from data_mix.mixture import Mixture
 
 _mixture: Mixture

@@ -15,16 +15,16 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from data_mix.export_card import Held, card, held
-from data_mix.export_hub import check_hub, push
-from data_mix.export_plan import Plan, Shard, export_folder, plan_export
-from data_mix.export_rows import broken
-from data_mix.export_workers import write_shards
+from data_mix.export.card import Held, card, held
+from data_mix.export.hub import check_hub, push
+from data_mix.export.plan import Plan, Shard, export_folder, plan_export
+from data_mix.export.rows import broken
+from data_mix.export.workers import write_shards
 from data_mix.mixture import Mixture, evaluation_mixture, evaluation_parts, training_mixture
 from data_mix.photos import find_photos
 from data_mix.splits import SPLITS
-from recipes.fields import did_you_mean, problem
-from recipes.loader import RecipeError, load_recipe
+from recipes.command import CommandLine
+from recipes.fields import problem
 from recipes.schema import Recipe
 
 USAGE = """\
@@ -37,8 +37,6 @@ usage: python -m data_mix.export recipe=NAME split=train|eval|test [dotted.key=v
   shard=100       rows per file
   push_to=NAME    upload it to the hub as USER/NAME, private if new
   key=value       any field of the recipe; `python -m recipes --help` lists them"""
-
-_OWN = ("split", "out", "count", "workers", "shard", "push_to")
 
 
 @dataclass(frozen=True)
@@ -59,45 +57,15 @@ def parse_request(argv: Sequence[str]) -> Request:
     Raises:
         RecipeError: every problem of the command line and of the recipe at once.
     """
-    own: dict[str, str] = {}
-    others, problems = [], []
-    for token in argv:
-        name, _, value = token.partition("=")
-        if name not in _OWN:
-            others.append(token)
-        elif name in own:
-            problems.append(problem(name, "two values", "one", "do remove one of them"))
-        elif not value:
-            problems.append(problem(name, "nothing", "a value", f"do write {name}=..."))
-        else:
-            own[name] = value
-    split = own.get("split")
-    if split not in SPLITS:
-        advice = did_you_mean(split, SPLITS) if split else "do write split=train"
-        problems.append(problem("split", split or "nothing", " | ".join(SPLITS), advice))
-    if split == "train" and "count" in own:
+    line = CommandLine(argv, ("split", "out", "count", "workers", "shard", "push_to"))
+    split, count = line.choice("split", SPLITS), line.number("count", None)
+    if line.text("split") == "train" and count is not None:
         advice = "do remove it, or set data.parts.NAME.count"
-        problems.append(problem("count", own["count"], "nothing with split=train", advice))
-    numbers = {name: _positive(name, own[name], problems) for name in ("count", "workers", "shard") if name in own}
-    try:
-        recipe = load_recipe(others)
-    except RecipeError as error:
-        raise RecipeError([*problems, *error.problems]) from None
-    if problems:
-        raise RecipeError(problems)
-    out = Path(own.get("out") or f"datasets/{recipe.name}-{split}").expanduser()
-    return Request(
-        recipe, str(split), out, numbers.get("count"), numbers.get("workers", 2), numbers.get("shard", 100),
-        own.get("push_to"),
-    )  # fmt: skip
-
-
-def _positive(name: str, text: str, problems: list[str]) -> int:
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    if number:
-        return number
-    problems.append(problem(name, text, "a whole number from 1", f"do write {name}=100"))
-    return 1
+        line.problems.append(problem("count", str(count), "nothing with split=train", advice))
+    workers, shard = line.number("workers", 2), line.number("shard", 100)
+    recipe = line.recipe()
+    out = Path(line.text("out") or f"datasets/{recipe.name}-{split}").expanduser()
+    return Request(recipe, split, out, count, workers, shard, line.text("push_to"))
 
 
 def mixture_of(request: Request) -> tuple[Mixture, Plan]:

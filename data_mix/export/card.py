@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from data_mix.export_plan import Plan
-from data_mix.export_rows import FEATURES, read_columns
+from data_mix.export.plan import Plan
+from data_mix.export.rows import FEATURES, read_columns
 from recipes.strict_yaml import dump_yaml
 
 

@@ -1,0 +1,1 @@
+"""Puzzles of a recipe as a dataset: `python -m data_mix.export`."""

@@ -1,0 +1,69 @@
+"""Command lines of a recipe and a few words of the command's own: `recipe=NAME split=test count=3 key=value ...`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from recipes.fields import did_you_mean, problem, shown
+from recipes.loader import RecipeError, load_recipe
+from recipes.schema import Recipe
+
+Default = TypeVar("Default", int, None)
+
+
+class CommandLine:
+    """The command's own words are taken out; the rest names the recipe. Problems are gathered, and told all at once."""
+
+    def __init__(self, argv: Sequence[str], own: Sequence[str]) -> None:
+        self._given: dict[str, str] = {}
+        self._rest: list[str] = []
+        self.problems: list[str] = []
+        for token in argv:
+            name, _, value = token.partition("=")
+            if name not in own:
+                self._rest.append(token)
+            elif name in self._given:
+                self.problems.append(problem(name, "two values", "one", "do remove one of them"))
+            elif not value:
+                self.problems.append(problem(name, "nothing", "a value", f"do write {name}=VALUE, or leave it out"))
+            else:
+                self._given[name] = value
+
+    def text(self, name: str) -> str | None:
+        """A word as it stands; None where it is left out."""
+        return self._given.get(name)
+
+    def choice(self, name: str, options: Sequence[str], default: str | None = None) -> str:
+        """One of some words; without a default it must be given."""
+        given = self._given.get(name, default)
+        if given in options:
+            return str(given)
+        advice = did_you_mean(given, options) if given else f"do write {name}={options[0]}"
+        got = shown(given) if given else "nothing"
+        self.problems.append(problem(name, got, " | ".join(options), advice))
+        return options[0]
+
+    def number(self, name: str, default: Default) -> int | Default:
+        """A whole number from 1."""
+        text = self._given.get(name)
+        if text is None:
+            return default
+        if text.isascii() and text.isdigit() and len(text) < 10 and int(text):
+            return int(text)
+        self.problems.append(problem(name, shown(text), "a whole number from 1", f"do write {name}={default or 100}"))
+        return default
+
+    def recipe(self) -> Recipe:
+        """The recipe that the rest names.
+
+        Raises:
+            RecipeError: every problem of the command line and of the recipe.
+        """
+        try:
+            recipe = load_recipe(self._rest)
+        except RecipeError as error:
+            raise RecipeError([*self.problems, *error.problems]) from None
+        if self.problems:
+            raise RecipeError(self.problems)
+        return recipe
