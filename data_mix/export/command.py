@@ -18,11 +18,11 @@ from tqdm import tqdm
 from data_mix.export.card import Held, card, held
 from data_mix.export.hub import check_hub, push
 from data_mix.export.plan import Plan, Shard, export_folder, plan_export
-from data_mix.export.rows import broken
-from data_mix.export.workers import write_shards
+from data_mix.export.rows import broken, write_shard
 from data_mix.mixture import Mixture, evaluation_mixture, evaluation_parts, training_mixture
 from data_mix.photos import find_photos
 from data_mix.splits import SPLITS
+from data_mix.workers import in_processes
 from recipes.command import CommandLine
 from recipes.fields import problem
 from recipes.schema import Recipe
@@ -110,7 +110,7 @@ def export(request: Request) -> Held:
             total=num_rows, initial=num_rows - num_missing, desc=f"exporting to {request.out}", unit="row",
             mininterval=0,
         ) as bar:  # fmt: skip
-            for shard in write_shards(mixture, request.out, missing, request.workers):
+            for shard, _ in in_processes(write_shard, (mixture, request.out), missing, request.workers):
                 num_bytes += (request.out / shard.file).stat().st_size
                 bar.set_postfix_str(f"{num_bytes / 1e6:.1f} MB written", refresh=False)
                 bar.update(shard.num_rows)

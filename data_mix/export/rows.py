@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from data_mix.dataset_rows import OUR_COLUMNS
+from data_mix.export.plan import Shard
 from data_mix.mixture import Mixture
 from data_mix.source import Posed
 
@@ -58,12 +59,17 @@ def row_of(posed: Posed) -> dict[str, Any]:
     }
 
 
-def write_shard(mixture: Mixture, positions: Sequence[int], path: Path) -> None:
-    """The puzzles at these positions as one Parquet file, in their order; complete or absent.
+def write_shard(work: tuple[Mixture, Path], shard: Shard) -> None:
+    """A shard's puzzles as one Parquet file below a folder, in their order; complete or absent.
+
+    Args:
+        work: what all shards share, the mixture and the folder.
 
     Raises:
         BadPhoto: a photo that is gone or was changed since it was checked.
     """
+    mixture, folder = work
+    path, positions = folder / shard.file, range(shard.start, shard.stop)
     aside = path.with_name(f".{path.name}.partial")
     with pq.ParquetWriter(aside, FEATURES.arrow_schema) as writer:
         for start in range(0, len(positions), _ROW_GROUP):

@@ -14,9 +14,10 @@ import pytest
 
 from data_mix.export.command import main, parse_request
 from data_mix.export.plan import Shard
-from data_mix.export.workers import write_shards
+from data_mix.export.rows import write_shard
 from data_mix.mixture import training_mixture
 from data_mix.photos import find_photos
+from data_mix.workers import in_processes
 
 ROOT = Path(__file__).resolve().parents[2]
 MANY = ("data.parts.2x2.count=20", "data.parts.probe.count=20", "data.parts.plain.count=20", "data.photos.use=reuse")
@@ -105,7 +106,7 @@ def test_a_photo_that_vanishes_meanwhile_is_named(asked, tmp_path):
     (tmp_path / "out/data").mkdir(parents=True)
     shards = [Shard("data/one", 1, 2), Shard("data/two", 0, 1)]
     with pytest.raises(ValueError, match=re.escape(f"{gone}: was a photo when the run started")):
-        list(write_shards(mixture, tmp_path / "out", shards, 1))
+        list(in_processes(write_shard, (mixture, tmp_path / "out"), shards, 1))
     assert not (tmp_path / "out/data/two").exists()
 
 

@@ -1,4 +1,4 @@
-"""Processes that write shards: none outlives the one that started it, whatever ends that."""
+"""Work that processes share: none of them outlives the one that started it, whatever ends that."""
 
 from __future__ import annotations
 
@@ -6,42 +6,47 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
+from typing import Any, TypeVar
 
-from data_mix.export.plan import Shard
-from data_mix.export.rows import write_shard
-from data_mix.mixture import Mixture
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
-_mixture: Mixture
-"""The worker's own; its photos' pixels are cached once per process."""
+_shared: Any
+"""The worker's own copy; photos' pixels are cached once per process."""
 
 
-def write_shards(mixture: Mixture, folder: Path, shards: Sequence[Shard], num_workers: int) -> Iterator[Shard]:
-    """Write these shards below `folder`, and give each when it is done.
+def in_processes(
+    work: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item], num_workers: int
+) -> Iterator[tuple[Item, Result]]:
+    """`work(shared, item)` for every item, in several processes, each as soon as it is done.
+
+    Args:
+        work: a function of a module, which the processes import.
+        shared: sent to each process once.
 
     Raises:
-        BadPhoto: a photo that is gone or was changed since it was checked.
         ValueError: a worker was ended from outside.
+        Whatever `work` raises; what is not yet begun is then left.
     """
-    if not shards:
+    if not items:
         return
     # Spawned: the libraries' threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(num_workers, len(shards)), context, _start, (mixture,))
+    pool = ProcessPoolExecutor(min(num_workers, len(items)), context, _start, (shared,))
     over = False
     try:
         # Ignored signals are inherited: Ctrl-C is for this process to handle.
         heeded = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            asked = {pool.submit(_write, shard, folder): shard for shard in shards}
+            asked = {pool.submit(_work, work, item): item for item in items}
         finally:
             signal.signal(signal.SIGINT, heeded)
         for future in as_completed(asked):
-            future.result()
-            yield asked[future]
+            yield asked[future], future.result()
         over = True
     except BrokenProcessPool:
         raise ValueError(
@@ -54,9 +59,9 @@ def write_shards(mixture: Mixture, folder: Path, shards: Sequence[Shard], num_wo
         pool.shutdown(cancel_futures=True)
 
 
-def _start(mixture: Mixture) -> None:
-    global _mixture
-    _mixture = mixture
+def _start(shared: object) -> None:
+    global _shared
+    _shared = shared
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 
 
@@ -67,5 +72,5 @@ def _leave_with_parent() -> None:
     os._exit(1)
 
 
-def _write(shard: Shard, folder: Path) -> None:
-    write_shard(_mixture, range(shard.start, shard.stop), folder / shard.file)
+def _work(work: Callable[[Any, Item], Result], item: Item) -> Result:
+    return work(_shared, item)
