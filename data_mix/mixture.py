@@ -104,18 +104,27 @@ def training_mixture(recipe: Recipe, photos: PhotoSet | None) -> Mixture:
 
 
 def evaluation_mixture(recipe: Recipe, photos: PhotoSet | None, count: int) -> Mixture:
-    """The first `count` held-out puzzles of every part, part after part.
+    """The first `count` held-out puzzles of every part that is evaluated, part after part.
+
+    Raises:
+        ValueError: photos are too few or too small, or a dataset does not serve.
+    """
+    return first_puzzles(recipe, photos, recipe.eval.split, count)
+
+
+def first_puzzles(recipe: Recipe, photos: PhotoSet | None, split: str, count: int) -> Mixture:
+    """The first `count` puzzles of every part, part after part; of train those that a run trains on, and no more.
 
     Raises:
         ValueError: photos are too few or too small, or a dataset does not serve.
     """
     given = recipe.data.photos
-    parts = evaluation_parts(recipe) if count else {}
-    counted = {name: part.model_copy(update={"count": count}) for name, part in parts.items()}
+    parts = recipe.data.parts if split == "train" else evaluation_parts(recipe)
+    counts = {name: min(count, part.count) if split == "train" else count for name, part in parts.items()}
+    counted = {name: part.model_copy(update={"count": counts[name]}) for name, part in parts.items() if count}
     return Mixture(
-        counted, photos, split=recipe.eval.split, seed=recipe.seed, use=given.use, min_piece_px=given.min_piece_px,
-        shuffle=False,
-    )  # fmt: skip
+        counted, photos, split=split, seed=recipe.seed, use=given.use, min_piece_px=given.min_piece_px, shuffle=False
+    )
 
 
 def evaluation_parts(recipe: Recipe) -> dict[str, Part]:

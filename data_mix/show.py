@@ -7,7 +7,6 @@ No weights are loaded. Nothing may import this command: alone in data_mix it ask
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ import transformers
 from PIL import Image
 from tqdm import tqdm
 
-from data_mix.mixture import Posed, evaluation_mixture, training_mixture
+from data_mix.mixture import Posed, first_puzzles
 from data_mix.page import ImageTokens, Picture, Shown, Tokens, by_part, page, token_range
 from data_mix.photos import find_photos
 from data_mix.splits import SPLITS
@@ -55,23 +54,7 @@ def parse_request(argv: list[str]) -> Request:
     line = CommandLine(argv, ("split", "count", "out"))
     split, count = line.choice("split", SPLITS, "train"), line.number("count", 3)
     recipe = line.recipe()
-    plain_name = re.sub(r"[^\w+-]+", "_", recipe.name, flags=re.ASCII)
-    return Request(recipe, split, count, Path(line.text("out") or f"shown/{plain_name}-{split}"))
-
-
-def first_of_each_part(recipe: Recipe, split: str, count: int) -> list[Posed]:
-    """The first `count` puzzles of every part, part after part, posed as a run with this recipe poses them.
-
-    Raises:
-        ValueError: photos are too few or too small.
-    """
-    photos = find_photos(recipe.data.photos)
-    if split != "train":
-        judged = recipe.model_copy(update={"eval": recipe.eval.model_copy(update={"split": split})})
-        return list(evaluation_mixture(judged, photos, count))
-    few = {name: part.model_copy(update={"count": min(count, part.count)}) for name, part in recipe.data.parts.items()}
-    shortened = recipe.model_copy(update={"data": recipe.data.model_copy(update={"parts": few})})
-    return sorted(training_mixture(shortened, photos), key=lambda posed: (list(few).index(posed.part), posed.index))
+    return Request(recipe, split, count, Path(line.text("out") or f"shown/{recipe.name}-{split}"))
 
 
 def tokens_of(encoder: Encoder, puzzle: Puzzle, gold: str) -> Tokens:
@@ -126,7 +109,7 @@ def show(request: Request) -> list[str]:
         ValueError: photos are too few or too small, or the folder cannot be written.
     """
     recipe = request.recipe
-    puzzles = first_of_each_part(recipe, request.split, request.count)
+    puzzles = first_puzzles(recipe, find_photos(recipe.data.photos), request.split, request.count)
     print(f"reading the processor of {recipe.model.name}", file=sys.stderr)  # without a network this can take a while
     encoder: Encoder | str
     try:

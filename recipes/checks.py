@@ -15,6 +15,8 @@ from recipes.trainer_keys import trainer_problems
 from tasks import TASKS
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]*")
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_PLAIN = "letters, digits, _, + and -"
 _DATASET_COLUMNS = ("images", "answer", "messages", "prompt", "photo_id")
 _IMAGE_FIELDS = {"qwen3_vl": {"min_px", "max_px"}, "gemma3": {"side_px"}}
 
@@ -22,6 +24,10 @@ _IMAGE_FIELDS = {"qwen3_vl": {"min_px", "max_px"}, "gemma3": {"side_px"}}
 def recipe_problems(tree: dict[str, Any]) -> list[str]:
     """Everything that is wrong with a recipe given as plain mappings, schema and meaning. [] if it is one."""
     problems = fields.problems_of(Recipe, tree)
+    name = tree.get("name")
+    if isinstance(name, str) and not _FOLDER_NAME.fullmatch(name):
+        allowed = f"{_PLAIN}, and dots within: it names folders"
+        problems.append(problem("name", shown(name), allowed, "do set name=NAME"))
     model = _as(Model, tree.get("model"))
     if model:
         problems += _model_problems(model)
@@ -96,7 +102,7 @@ def _parts_problems(at: tuple[str, str], parts: dict[str, Any]) -> list[str]:
     problems = []
     for name, value in parts.items():
         if not _PLAIN_NAME.fullmatch(name):
-            allowed = "letters, digits, _, + and -: it names files and metrics"
+            allowed = f"{_PLAIN}: it names files and metrics"
             problems.append(problem((*at, name), f"the name {shown(name)}", allowed, "do rename the part"))
         part = _as(Part, value)
         if part is None:

@@ -19,7 +19,7 @@ from data_mix.export.card import Held, card, held
 from data_mix.export.hub import check_hub, push
 from data_mix.export.plan import Plan, Shard, export_folder, plan_export
 from data_mix.export.rows import broken, write_shard
-from data_mix.mixture import Mixture, evaluation_mixture, evaluation_parts, training_mixture
+from data_mix.mixture import Mixture, evaluation_parts, first_puzzles, training_mixture
 from data_mix.photos import find_photos
 from data_mix.splits import SPLITS
 from data_mix.workers import in_processes
@@ -79,9 +79,7 @@ def mixture_of(request: Request) -> tuple[Mixture, Plan]:
     if request.split == "train":
         mixture, parts = training_mixture(recipe, photos), recipe.data.parts
     else:
-        judged = recipe.eval.model_copy(update={"split": request.split})
-        recipe = recipe.model_copy(update={"eval": judged})
-        mixture = evaluation_mixture(recipe, photos, request.count or judged.final_count)
+        mixture = first_puzzles(recipe, photos, request.split, request.count or recipe.eval.final_count)
         parts = evaluation_parts(recipe)
     for line in (*photos.summary(), *mixture.summary()):
         print(line)

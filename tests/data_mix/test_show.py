@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from data_mix.mixture import training_mixture
+from data_mix.mixture import first_puzzles, training_mixture
 from data_mix.page import ImageTokens, Picture, Shown, Tokens, page
 from data_mix.photos import find_photos
-from data_mix.show import first_of_each_part, main, parse_request, write_example
+from data_mix.show import main, parse_request, write_example
 from models.load import load_encoder
 from recipes.loader import load_recipe
 from tasks import TASKS
@@ -74,6 +74,10 @@ def articles(parsed: Parsed) -> int:
     return sum(tag == "article" for tag, _ in parsed.tags)
 
 
+def first(recipe, split, count):
+    return list(first_puzzles(recipe, find_photos(recipe.data.photos), split, count))
+
+
 def test_the_command_writes_a_page_and_names_it(tmp_path):
     command = [sys.executable, "-m", "data_mix.show", *TINY, "count=2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
@@ -99,7 +103,7 @@ def test_every_part_of_a_mixture_is_shown_with_its_counts(in_tmp_path, capsys):
 
 def test_images_are_full_size_and_what_the_model_is_shown(in_tmp_path, capsys):
     assert main([*TINY, "count=1", "out=here"]) == 0
-    (posed,) = first_of_each_part(load_recipe(TINY), "train", 1)
+    (posed,) = first(load_recipe(TINY), "train", 1)
     with Image.open("here/2x2-0000-image1.png") as shown:
         assert shown.tobytes() == posed.example().images[0].tobytes()
 
@@ -107,10 +111,10 @@ def test_images_are_full_size_and_what_the_model_is_shown(in_tmp_path, capsys):
 def test_shown_puzzles_are_those_of_the_run(in_tmp_path):
     recipe = load_recipe([*TINY, "data.parts.2x2.count=40"])
     run = {posed.index: posed.puzzle.key for posed in training_mixture(recipe, find_photos(recipe.data.photos))}
-    shown = first_of_each_part(recipe, "train", 3)
+    shown = first(recipe, "train", 3)
     assert [posed.index for posed in shown] == [0, 1, 2]
     assert [posed.puzzle.key for posed in shown] == [run[index] for index in range(3)]
-    assert len(first_of_each_part(recipe, "train", 50)) == 40
+    assert len(first(recipe, "train", 50)) == 40
 
 
 def test_a_held_out_split_shows_the_parts_that_are_evaluated(in_tmp_path):
@@ -118,13 +122,13 @@ def test_a_held_out_split_shows_the_parts_that_are_evaluated(in_tmp_path):
         [*TINY, "data.photos.shares.test=0.2", "eval.parts={probe: {task: probes, count: 1}}", "eval.require=null"]
     )
     for split in ("eval", "test"):
-        shown = first_of_each_part(recipe, split, 2)
+        shown = first(recipe, split, 2)
         assert [(posed.part, posed.split, posed.index) for posed in shown] == [("probe", split, 0), ("probe", split, 1)]
 
 
 def test_the_informative_characters_are_marked(in_tmp_path, capsys):
     assert main([*TINY, "count=1", "out=here"]) == 0
-    (posed,) = first_of_each_part(load_recipe(TINY), "train", 1)
+    (posed,) = first(load_recipe(TINY), "train", 1)
     assert read(in_tmp_path / "here").marked == [str(n) for cell in posed.puzzle.target["cells"] for n in cell]
 
 
@@ -142,7 +146,7 @@ def test_a_model_whose_files_are_not_here_still_gives_a_page(in_tmp_path, capsys
 
 def test_a_prompt_that_the_model_cannot_take_is_said_in_place_of_its_tokens(in_tmp_path):
     recipe = load_recipe(TINY)
-    (real,) = first_of_each_part(recipe, "train", 1)
+    (real,) = first(recipe, "train", 1)
     messages = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "<|image_pad|>"}]}]
     posed = replace(real, puzzle=replace(real.puzzle, messages=messages))
     written = write_example(posed, load_encoder(recipe.model), in_tmp_path)
@@ -156,8 +160,8 @@ def test_every_problem_of_the_command_line_is_told(in_tmp_path, capsys):
     assert places == ["5 problems in the recipe", "split", "out", "split", "count", "recipe"]
 
 
-def test_the_pages_folder_is_below_shown_whatever_the_recipe_is_called():
-    assert parse_request([*TINY, "name=../../etc/x", "split=eval"]).out == Path("shown/_etc_x-eval")
+def test_the_pages_folder_is_named_after_recipe_and_split():
+    assert parse_request([*TINY, "name=mine", "split=eval"]).out == Path("shown/mine-eval")
 
 
 def test_a_folder_that_cannot_be_written_is_refused(in_tmp_path, capsys):
@@ -179,7 +183,7 @@ def hostile(place: str) -> str:
 @pytest.fixture
 def shown(in_tmp_path) -> Shown:
     """An example that is hostile wherever a text can stand."""
-    (real,) = first_of_each_part(load_recipe(TINY), "train", 1)
+    (real,) = first(load_recipe(TINY), "train", 1)
     messages = [
         {"role": hostile("role"), "content": hostile("text")},
         {"role": "user", "content": [{"type": "text", "text": hostile("text")}, {"type": "image"}]},

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from recipes.loader import load_recipe
+from recipes.loader import RecipeError, load_recipe
 
 SHAPE = re.compile(r"[^ ].*: got .+; allowed: .+; (do |did you mean ).+")
 
@@ -171,3 +171,9 @@ def test_a_part_that_is_not_evaluated_can_require_nothing(problems):
 def test_requirements_look_at_the_parts_that_are_evaluated(problems):
     parts = "eval.parts={held: {task: jigshape, spec: {grid: 2}, count: 1}}"
     assert "allowed: held" in problems(parts, "eval.require.2x2.em=1")[0]
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "", "a/b", "été", ".hidden"])
+def test_a_recipe_is_called_by_a_plain_name(name):
+    with pytest.raises(RecipeError, match=r"name: got .*: it names folders"):
+        load_recipe(["recipe=quickstart", f"name='{name}'"])

@@ -51,7 +51,7 @@ def test_a_null_for_a_part_that_is_not_there_is_refused(problems):
 
 
 def test_the_resolved_recipe_loads_back_to_the_same_recipe(small, in_tmp_path):
-    recipe = load_recipe([f"recipe={small}", "train.keep_checkpoints=3", "name=été", "wandb.entity='123'"])
+    recipe = load_recipe([f"recipe={small}", "train.keep_checkpoints=3", "wandb.project=été", "wandb.entity='123'"])
     assert recipe.wandb.entity == "123"
     (in_tmp_path / "again.yaml").write_text(to_yaml(recipe), encoding="utf-8")
     assert load_recipe(["recipe=again.yaml"]) == recipe
