@@ -28,7 +28,7 @@ from tasks.jigshape.spec import Spec
 
 GRIDS = (4, 8, 12, 16)
 NUM_UNIQUE = 2000
-NUM_VISION_FREE = 100
+NUM_VISION_FREE = 500
 HEADER = "solver          N  puzzles     pa     em   search  ambiguous  seconds (median, max)"
 
 

@@ -42,7 +42,7 @@ class Certificate:
     """search: the solver's answer costs more than the truth, so a better search could mend it. ambiguous: it does not,
     so what edges and rims show is not enough. None if nothing is wrong."""
     content: Literal["clipped", "flat", "other"] | None
-    """Of the wrong pieces when ambiguous. clipped: at least half of their values are 0 or 255. flat: they hardly vary."""
+    """Of the wrong pieces when ambiguous. clipped: half of their values or more are 0 or 255. flat: hardly any vary."""
 
     @property
     def solved(self) -> bool:
