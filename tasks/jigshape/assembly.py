@@ -22,11 +22,11 @@ def assemble_board(judge: Penalties, seed: int = 0) -> np.ndarray:
 
     The scheme is Gallagher's (CVPR 2012): a tree of best pairs under the constraint that nothing collides.
     """
-    shape = bool(judge.cells.any())
+    framed = bool(judge.cells.any())  # flat sides say where the border is
     rng = np.random.default_rng(seed)
     board = _lay(judge, _join(judge))
     _fill(judge, board)
-    if not shape:
+    if not framed:
         board = recut(judge, board)
     cost = judge.of_board(board)
     for _ in range(ROUNDS):
@@ -34,7 +34,7 @@ def assemble_board(judge: Penalties, seed: int = 0) -> np.ndarray:
         if not unsure.any():
             break
         trial = anneal(judge, board, _grown(unsure), rng)
-        if not shape:
+        if not framed:
             trial = recut(judge, trial)
         if (new := judge.of_board(trial)) <= cost:
             board, cost = trial, new
@@ -46,8 +46,8 @@ class _Block:
 
     def __init__(self, piece: int, allowed: np.ndarray) -> None:
         rows, columns = np.nonzero(allowed)
-        if len(rows) == 0:  # misread edges fit no cell
-            rows, columns = np.nonzero(~allowed)
+        if len(rows) == 0:  # misread edges fit no cell: it may lie anywhere
+            rows, columns = np.indices(allowed.shape).reshape(2, -1)
         self.at = {(0, 0): piece}
         self.rows = (int(rows.min()), int(rows.max()))
         """First and last row of the board where (0, 0) may lie."""

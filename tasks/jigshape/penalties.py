@@ -88,7 +88,7 @@ def penalties(costs: PairCosts, signatures: np.ndarray | None) -> Penalties:
 def _penalty(cost: np.ndarray) -> np.ndarray:
     noise = 0.05  # costs near 0 that differ by less are a tie
     rival = np.minimum(_best_other(cost), _best_other(cost.T).T)
-    rival[~np.isfinite(rival)] = 1e6
+    rival[~np.isfinite(rival)] = 1e6  # no other pair fits, so this one is sure
     ratio = (cost + noise) / (rival + noise)
     scaled = np.log(np.maximum(ratio, np.exp(-TIE))) + TIE
     return np.where(np.isfinite(cost), np.minimum(scaled, WORST), UNFIT)

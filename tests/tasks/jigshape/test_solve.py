@@ -89,7 +89,7 @@ def test_two_pieces_that_are_equal_pixel_for_pixel_are_ambiguous():
     spec, target, sheet = puzzle(bundled("gravel.png"), 6)
     signatures = target["signatures"]
     one, other = next((i, j) for j in range(36) for i in range(j) if signatures[i] == signatures[j])
-    shape = geometry(spec)
+    shape, sheet = geometry(spec), sheet.copy()
     (y, x), (to_y, to_x) = (np.array(shape.body(i, 6)) - shape.reach for i in (one, other))
     sheet[to_y : to_y + shape.canvas, to_x : to_x + shape.canvas] = sheet[y : y + shape.canvas, x : x + shape.canvas]
     found = certificate(spec, target, sheet)
