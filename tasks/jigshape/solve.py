@@ -1,0 +1,137 @@
+"""The joint solver: a puzzle's answer from its sheet alone, by edges and pixels, and what its failures are due to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tasks.jigshape.assembly import assemble_board
+from tasks.jigshape.contour import pair_costs
+from tasks.jigshape.penalties import Penalties, penalties
+from tasks.jigshape.sheet import piece_mask
+from tasks.jigshape.signatures import count_solutions, read_signatures
+from tasks.jigshape.spec import Spec, geometry
+
+FLAT = 3.0
+"""Standard deviation, in pixel values, below which a piece hardly varies."""
+_SAME = 1e-6
+"""Costs that differ by less differ by the order of summation only."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """An answer and its `assembly_cost`."""
+
+    cells: list[list[int]]
+    """[row, col] by id."""
+    cost: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about a puzzle's answer."""
+
+    geometrically_unique: bool | None
+    """Edges alone decide the puzzle; None if that was not decided within a bounded effort."""
+    wrong: tuple[int, ...]
+    """Ids that the joint solver misplaced, and those of pieces that are equal pixel for pixel: nobody could tell."""
+    cause: Literal["search", "ambiguous"] | None
+    """search: the solver's answer costs more than the truth, so a better search could mend it. ambiguous: it does not,
+    so what edges and rims show is not enough. None if nothing is wrong."""
+    content: Literal["clipped", "flat", "other"] | None
+    """Of the wrong pieces when ambiguous. clipped: half of their values or more are 0 or 255. flat: hardly any vary."""
+
+    @property
+    def solved(self) -> bool:
+        return not self.wrong
+
+
+def solve_pieces(spec: Spec, sheet: np.ndarray, signatures: np.ndarray | None = None, seed: int = 0) -> Solution:
+    """The cheapest answer found; equal arguments, equal answer.
+
+    sheet: uint8 (height, width, 3). signatures: int8 (N², 4) by id, read from the sheet if None; not used without
+    shape.
+    """
+    return _solve(_judge(spec, sheet, signatures), seed)
+
+
+def assembly_cost(spec: Spec, sheet: np.ndarray, cells: list[list[int]], signatures: np.ndarray | None = None) -> float:
+    """What `solve_pieces` minimises, of any bijection: where a solver's answer costs more than the truth its search
+    failed, else the puzzle is ambiguous to it. cells: [row, col] by id."""
+    return _judge(spec, sheet, signatures).of_board(_board(cells, spec.grid))
+
+
+def certificate(spec: Spec, target: dict[str, Any], sheet: np.ndarray) -> Certificate:
+    """Solve a puzzle from its sheet and compare with the truth. sheet: uint8 (height, width, 3)."""
+    signatures = read_signatures(spec, sheet)
+    judge = _judge(spec, sheet, signatures)
+    solution = _solve(judge, seed=0)
+    equal = _equal_pieces(spec, sheet)
+    misplaced = {
+        i for i, (given, true) in enumerate(zip(solution.cells, target["cells"], strict=True)) if given != true
+    }
+    wrong = tuple(sorted(misplaced | equal))
+    cause: Literal["search", "ambiguous"] | None = None
+    if wrong:
+        true_cost = judge.of_board(_board(target["cells"], spec.grid))
+        cause = "search" if solution.cost > true_cost + _SAME else "ambiguous"
+    return Certificate(
+        geometrically_unique=_unique(spec, target),
+        wrong=wrong,
+        cause=cause,
+        content=_content(spec, target, sheet, wrong) if cause == "ambiguous" else None,
+    )
+
+
+def _judge(spec: Spec, sheet: np.ndarray, signatures: np.ndarray | None) -> Penalties:
+    if signatures is None:
+        signatures = read_signatures(spec, sheet)
+    return penalties(pair_costs(spec, sheet, signatures), signatures if spec.shape else None)
+
+
+def _solve(judge: Penalties, seed: int) -> Solution:
+    board = assemble_board(judge, seed)
+    cells = np.stack(np.divmod(np.argsort(board, axis=None), judge.grid), axis=1)
+    return Solution(cells.tolist(), judge.of_board(board))
+
+
+def _board(cells: list[list[int]], grid: int) -> np.ndarray:
+    board = np.empty((grid, grid), int)
+    rows, columns = np.array(cells).T
+    board[rows, columns] = np.arange(grid**2)
+    return board
+
+
+def _unique(spec: Spec, target: dict[str, Any]) -> bool | None:
+    if not spec.shape:
+        return False
+    signatures = np.array(target["signatures"])
+    if len(np.unique(signatures, axis=0)) < len(signatures):
+        return False  # swap two of equal signature; that the truth fits need not be searched
+    count = count_solutions(signatures, spec.grid, limit=2)
+    return None if count is None else count == 1
+
+
+def _canvas(spec: Spec, sheet: np.ndarray, index: int) -> np.ndarray:
+    shape = geometry(spec)
+    y, x = np.array(shape.body(index, spec.grid)) - shape.reach
+    return sheet[y : y + shape.canvas, x : x + shape.canvas]
+
+
+def _equal_pieces(spec: Spec, sheet: np.ndarray) -> set[int]:
+    drawn = [_canvas(spec, sheet, index).tobytes() for index in range(spec.grid**2)]
+    times = Counter(drawn)
+    return {index for index, content in enumerate(drawn) if times[content] > 1}
+
+
+def _content(
+    spec: Spec, target: dict[str, Any], sheet: np.ndarray, ids: tuple[int, ...]
+) -> Literal["clipped", "flat", "other"]:
+    shown = [_canvas(spec, sheet, i)[piece_mask(spec, tuple(target["signatures"][i]))] for i in ids]  # (pixels, 3) each
+    values = np.concatenate(shown)
+    if np.isin(values, (0, 255)).mean() >= 0.5:
+        return "clipped"
+    return "flat" if np.median([piece.std(axis=0).max() for piece in shown]) < FLAT else "other"

@@ -1,0 +1,121 @@
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tasks.jigshape import TASK, solve
+from tasks.jigshape.sheet import cut_photo, draw_sheet
+from tasks.jigshape.signatures import count_solutions
+from tasks.jigshape.solve import assembly_cost, certificate, solve_pieces
+from tasks.jigshape.spec import Spec, geometry
+from tasks.photo import ImagePhoto
+
+
+def bundled(name):
+    """A photo that scikit-image bundles."""
+    with Image.open(str(files("skimage") / "data" / name)) as image:
+        return ImagePhoto(image.convert("RGB"))
+
+
+def one_color(*rgb):
+    return ImagePhoto(Image.new("RGB", (64, 64), rgb))
+
+
+def puzzle(photo, grid, seed=0, **fields):
+    """(spec, target, sheet)."""
+    spec = Spec(**{"grid": grid, "piece_px": 32, "tab_ratio": 0.3} | fields)
+    target = TASK.pose(spec, photo, seed).target
+    return spec, target, draw_sheet(spec, target, cut_photo(spec, photo))
+
+
+@pytest.mark.parametrize("shape", [True, False])
+@pytest.mark.parametrize("grid", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("name", ["chelsea.png", "coffee.png", "astronaut.png"])
+def test_photos_with_texture_are_solved_from_the_sheet(name, grid, shape):
+    spec, target, sheet = puzzle(bundled(name), grid, seed=grid, shape=shape)
+    assert solve_pieces(spec, sheet).cells == target["cells"]
+
+
+@pytest.mark.parametrize("fields", [{"ground": (255, 255, 255)}, {"layout": "aligned"}, {"brightness": 0.5}])
+def test_how_the_sheet_is_laid_out_does_not_matter(fields):
+    spec, target, sheet = puzzle(bundled("coffee.png"), 4, **fields)
+    assert solve_pieces(spec, sheet).cells == target["cells"]
+
+
+def test_other_ids_give_the_same_picture():
+    spec, target, _ = puzzle(bundled("astronaut.png"), 6)
+    order = np.random.default_rng(3).permutation(36)
+    other = {**target, **{name: [target[name][i] for i in order] for name in ("cells", "signatures")}}
+    pixels = cut_photo(spec, bundled("astronaut.png"))
+    cells, other_cells = (solve_pieces(spec, draw_sheet(spec, each, pixels)).cells for each in (target, other))
+    assert other_cells == [cells[i] for i in order]
+
+
+def test_equal_sheets_and_seeds_give_equal_solutions():
+    spec, _, sheet = puzzle(one_color(90, 120, 60), 5)
+    assert solve_pieces(spec, sheet, seed=4) == solve_pieces(spec, sheet, seed=4)
+
+
+def test_signatures_that_are_given_are_used_instead_of_read():
+    spec, target, sheet = puzzle(bundled("coffee.png"), 4)
+    true = np.array(target["signatures"], np.int8)
+    assert solve_pieces(spec, sheet, true) == solve_pieces(spec, sheet)
+    assert solve_pieces(spec, sheet, np.roll(true, 1, axis=0)).cells != target["cells"]
+
+
+@pytest.mark.parametrize("shape", [True, False])
+def test_a_solution_costs_what_its_answer_costs(shape):
+    spec, target, sheet = puzzle(bundled("chelsea.png"), 4, shape=shape)
+    solution = solve_pieces(spec, sheet)
+    assert assembly_cost(spec, sheet, solution.cells) == pytest.approx(solution.cost)
+    assert assembly_cost(spec, sheet, target["cells"][::-1]) > solution.cost
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_puzzle_of_texture_is_certified_and_told_whether_edges_decide_it(seed):
+    spec, target, sheet = puzzle(bundled("coffee.png"), 4, seed)
+    found = certificate(spec, target, sheet)
+    assert (found.solved, found.wrong, found.cause, found.content) == (True, (), None, None)
+    assert found.geometrically_unique == (count_solutions(np.array(target["signatures"]), 4, limit=10) == 1)
+
+
+def test_edges_decide_nothing_without_shape():
+    spec, target, sheet = puzzle(bundled("coffee.png"), 3, shape=False)
+    assert certificate(spec, target, sheet).geometrically_unique is False
+
+
+def test_two_pieces_that_are_equal_pixel_for_pixel_are_ambiguous():
+    spec, target, sheet = puzzle(bundled("gravel.png"), 6)
+    signatures = target["signatures"]
+    one, other = next((i, j) for j in range(36) for i in range(j) if signatures[i] == signatures[j])
+    shape, sheet = geometry(spec), sheet.copy()
+    (y, x), (to_y, to_x) = (np.array(shape.body(i, 6)) - shape.reach for i in (one, other))
+    sheet[to_y : to_y + shape.canvas, to_x : to_x + shape.canvas] = sheet[y : y + shape.canvas, x : x + shape.canvas]
+    found = certificate(spec, target, sheet)
+    assert not found.solved
+    assert {one, other} <= set(found.wrong)
+    assert found.cause == "ambiguous"
+    assert found.content == "other"
+
+
+@pytest.mark.parametrize(("rgb", "content"), [((0, 0, 0), "clipped"), ((90, 120, 60), "flat")])
+@pytest.mark.parametrize("shape", [True, False])
+def test_a_photo_of_one_color_is_ambiguous(rgb, content, shape):
+    spec, target, sheet = puzzle(one_color(*rgb), 5, shape=shape)
+    found = certificate(spec, target, sheet)
+    assert found.cause == "ambiguous"
+    assert found.content == content
+
+
+def test_a_worse_answer_than_the_truth_is_a_failure_of_the_search(monkeypatch):
+    spec, target, sheet = puzzle(bundled("coffee.png"), 4)
+    monkeypatch.setattr(solve, "assemble_board", lambda judge, seed: np.arange(16).reshape(4, 4))
+    found = certificate(spec, target, sheet)
+    assert (found.cause, found.content) == ("search", None)
+
+
+def test_edges_that_the_ground_swallows_still_give_an_answer():
+    spec, target, sheet = puzzle(one_color(255, 255, 255), 4, ground=(255, 255, 255))
+    cells = solve_pieces(spec, sheet).cells
+    assert sorted(cells) == sorted(target["cells"])
