@@ -61,12 +61,13 @@ def main(folders: Sequence[str]) -> int:
 
 def solve_jointly(spec: Spec, photo: FilePhoto) -> Outcome:
     target = TASK.pose(spec, photo, seed=spec.grid).target
-    sheet = draw_sheet(spec, target, cut_photo(spec, photo))
+    pixels = cut_photo(spec, photo)
+    sheet = draw_sheet(spec, target, pixels)
     started = time.monotonic()
     solution = solve_pieces(spec, sheet)
     seconds = time.monotonic() - started
     pa = TASK.score(solution.cells, target)["pa"]
-    found = certificate(spec, target, sheet)
+    found = certificate(spec, target, pixels)
     detail = f"{spec.grid}x{spec.grid} {Path(photo.path).name}: pa {pa:.3f}, {len(found.wrong)} pieces, {found.cause}"
     return Outcome(pa, seconds, found.cause, f"{detail} {found.content or ''}".rstrip())
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from eval_hooks.records import Record
+from recipes.text_table import aligned
 from tasks import TASKS
 
 
@@ -133,7 +134,7 @@ def table(summary: Summary) -> str:
         words = [name.partition("_") for name in (task, "n", *entries, "invalid", "truncated", "tokens")]
         header = [[upper if lower else "" for upper, _, lower in words], [lower or upper for upper, _, lower in words]]
         rows = [line for line in header if any(line)] + _rows(parts, entries)
-        blocks.append("\n".join([_aligned(rows), *_reasons(parts)]))
+        blocks.append("\n".join([aligned(rows), *_reasons(parts)]))
     return "\n\n".join(blocks)
 
 
@@ -158,17 +159,6 @@ def _reasons(parts: Sequence[PartSummary]) -> list[str]:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Columns one space apart; the first is text, the others are numbers."""
-    first, *numbers = (max(map(len, column)) for column in zip(*rows, strict=True))
-    return "\n".join(
-        " ".join(
-            [row[0].ljust(first), *(cell.rjust(width) for cell, width in zip(row[1:], numbers, strict=True))]
-        ).rstrip()
-        for row in rows
-    )
 
 
 def check_require(summary: Summary, require: Mapping[str, Mapping[str, float]]) -> list[str]:

@@ -104,9 +104,12 @@ class Task:
     """`informative(gold_text)`: the character spans that carry information, in order."""
     picture: Callable[[Puzzle, Any, Photo | None], Image.Image] | None = None
     """`picture(puzzle, answer or Invalid, photo)`: the answer drawn for a person."""
-    solvers: Mapping[str, Callable[[Puzzle, Photo | None], str]] = field(default_factory=dict)
-    """`solvers[name](puzzle, photo)`: what a program answers that has learnt nothing, as a completion; empty if it
-    gives up. It works from what a model sees, and stands beside the guessers as a baseline."""
+    solvers: Mapping[str, Callable[[Puzzle, Photo | None], str | None]] = field(default_factory=dict)
+    """`solvers[name](puzzle, photo)`: the completion of a program that has learnt nothing; empty if it gives up, None if
+    it has nothing to work on. It sees what a model sees, and stands beside the guessers as a baseline."""
+    certificate: Callable[[Puzzle, Photo | None], dict[str, bool | None]] | None = None
+    """`certificate(puzzle, photo)`: whether the puzzle has one right answer (`certified`), and what else holds of it;
+    None where that was not decided."""
     caution: Callable[[Any], str | None] | None = None
     """`caution(spec)`: what a user should know before relying on such puzzles; None if nothing."""
     target_of: Callable[[Any, Any], dict[str, Any]] | None = None

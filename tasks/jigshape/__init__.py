@@ -7,6 +7,7 @@ from tasks.jigshape.diagnosis import diagnose
 from tasks.jigshape.geometry import board
 from tasks.jigshape.picture import picture
 from tasks.jigshape.pose import NAME, VERSION, pose, target_of
+from tasks.jigshape.programs import certify, solve_with_vision, solve_without_vision
 from tasks.jigshape.render import render
 from tasks.jigshape.score import ENTRIES, score
 from tasks.jigshape.spec import Spec, caution
@@ -29,5 +30,7 @@ TASK = Task(
     informative=informative,
     picture=picture,
     target_of=target_of,
+    solvers={"vision-free solver": solve_without_vision, "joint solver": solve_with_vision},
+    certificate=certify,
     caution=caution,
 )

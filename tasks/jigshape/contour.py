@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tasks.jigshape.edges import BOTTOM, LEFT, RIGHT, TOP
+from tasks.jigshape.geometry import geometry
 from tasks.jigshape.sheet import piece_mask
-from tasks.jigshape.spec import Spec, geometry
+from tasks.jigshape.spec import Spec
 
 NOISE = 1.0
 """Variance, in squared pixel values, that every colour gradient is taken to have: rounding and JPEG leave that much."""

@@ -13,7 +13,8 @@ from tasks.jigshape.edges import draw_signatures
 from tasks.jigshape.geometry import image_sizes
 from tasks.jigshape.hints import similar_pieces
 from tasks.jigshape.prompt import messages
-from tasks.jigshape.sheet import cut_photo
+from tasks.jigshape.sheet import cut_photo, draw_sheet
+from tasks.jigshape.solve import solve_pieces
 from tasks.jigshape.spec import Spec
 from tasks.jigshape.twins import twins
 
@@ -62,6 +63,10 @@ def pose(spec: Spec, photo: Photo | None, seed: int) -> Puzzle:
     )
 
 
+def _solved(spec: Spec, target: dict[str, Any], pixels: np.ndarray) -> bool:
+    return solve_pieces(spec, draw_sheet(spec, target, pixels)).cells == target["cells"]
+
+
 def target_of(answer: Answer, spec: Spec) -> dict[str, Any]:
     """The target of a puzzle made elsewhere, from its right answer: nothing says which edges are tabs.
 
@@ -85,13 +90,14 @@ def _edges(spec: Spec, rng: np.random.Generator) -> np.ndarray:
 def _certified(spec: Spec, photo: Photo, seed: int, target: dict[str, Any]) -> dict[str, Any]:
     """The target with the first edges that leave one right answer, or with its own if none of several draws does.
 
-    `certified` says whether it has one, `draws` how many draws were looked at. The permutation is never drawn anew.
+    With certify full the joint solver must find it, too. `certified` says whether there is one, `draws` how many draws
+    were looked at. The permutation is never drawn anew.
     """
     pixels = cut_photo(spec, photo)
     rows, columns = np.array(target["cells"]).T
     tried = target
     for draw in range(1, _MAX_DRAWS + 1):
-        if not twins(spec, tried, pixels):
+        if not twins(spec, tried, pixels) and (spec.certify != "full" or _solved(spec, tried, pixels)):
             return tried | {"certified": True, "draws": draw}
         if not spec.shape:
             return target | {"certified": False, "draws": draw}

@@ -12,8 +12,9 @@ from functools import lru_cache
 import numpy as np
 
 from tasks.jigshape.edges import BOTTOM, LEFT, RIGHT, TOP, draw_signatures
+from tasks.jigshape.geometry import geometry
 from tasks.jigshape.sheet import piece_mask
-from tasks.jigshape.spec import Spec, geometry
+from tasks.jigshape.spec import Spec
 
 MAX_FLIPS = 2_000_000
 """After so many tried edges `solve_signatures` gives up; 16x16 takes some thousands."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,9 +10,10 @@ import numpy as np
 from tasks.jigshape.assembly import assemble_board
 from tasks.jigshape.contour import pair_costs
 from tasks.jigshape.penalties import Penalties, penalties
-from tasks.jigshape.sheet import piece_mask
+from tasks.jigshape.sheet import draw_piece, draw_sheet, piece_mask
 from tasks.jigshape.signatures import count_solutions, read_signatures
-from tasks.jigshape.spec import Spec, geometry
+from tasks.jigshape.spec import Spec
+from tasks.jigshape.twins import twins
 
 FLAT = 3.0
 """Standard deviation, in pixel values, below which a piece hardly varies."""
@@ -64,15 +64,17 @@ def assembly_cost(spec: Spec, sheet: np.ndarray, cells: list[list[int]], signatu
     return _judge(spec, sheet, signatures).of_board(_board(cells, spec.grid))
 
 
-def certificate(spec: Spec, target: dict[str, Any], sheet: np.ndarray) -> Certificate:
-    """Solve a puzzle from its sheet and compare with the truth. sheet: uint8 (height, width, 3)."""
-    signatures = read_signatures(spec, sheet)
-    judge = _judge(spec, sheet, signatures)
+def certificate(spec: Spec, target: dict[str, Any], pixels: np.ndarray) -> Certificate:
+    """Solve a puzzle from its sheet and compare with the truth.
+
+    pixels: what the pieces are cut from, uint8 (N*p, N*p, 3).
+    """
+    sheet = draw_sheet(spec, target, pixels)
+    judge = _judge(spec, sheet, None)
     solution = _solve(judge, seed=0)
-    equal = _equal_pieces(spec, sheet)
-    misplaced = {
-        i for i, (given, true) in enumerate(zip(solution.cells, target["cells"], strict=True)) if given != true
-    }
+    pairs = zip(solution.cells, target["cells"], strict=True)
+    misplaced = {index for index, (given, true) in enumerate(pairs) if given != true}
+    equal = {index for group in twins(spec, target, pixels) for index in group}
     wrong = tuple(sorted(misplaced | equal))
     cause: Literal["search", "ambiguous"] | None = None
     if wrong:
@@ -82,7 +84,7 @@ def certificate(spec: Spec, target: dict[str, Any], sheet: np.ndarray) -> Certif
         geometrically_unique=_unique(spec, target),
         wrong=wrong,
         cause=cause,
-        content=_content(spec, target, sheet, wrong) if cause == "ambiguous" else None,
+        content=_content(spec, target, pixels, wrong) if cause == "ambiguous" else None,
     )
 
 
@@ -115,23 +117,15 @@ def _unique(spec: Spec, target: dict[str, Any]) -> bool | None:
     return None if count is None else count == 1
 
 
-def _canvas(spec: Spec, sheet: np.ndarray, index: int) -> np.ndarray:
-    shape = geometry(spec)
-    y, x = np.array(shape.body(index, spec.grid)) - shape.reach
-    return sheet[y : y + shape.canvas, x : x + shape.canvas]
-
-
-def _equal_pieces(spec: Spec, sheet: np.ndarray) -> set[int]:
-    drawn = [_canvas(spec, sheet, index).tobytes() for index in range(spec.grid**2)]
-    times = Counter(drawn)
-    return {index for index, content in enumerate(drawn) if times[content] > 1}
-
-
 def _content(
-    spec: Spec, target: dict[str, Any], sheet: np.ndarray, ids: tuple[int, ...]
+    spec: Spec, target: dict[str, Any], pixels: np.ndarray, ids: tuple[int, ...]
 ) -> Literal["clipped", "flat", "other"]:
-    shown = [_canvas(spec, sheet, i)[piece_mask(spec, tuple(target["signatures"][i]))] for i in ids]  # (pixels, 3) each
-    values = np.concatenate(shown)
-    if np.isin(values, (0, 255)).mean() >= 0.5:
+    shown = [
+        draw_piece(spec, target["signatures"][i], pixels, target["cells"][i])[
+            piece_mask(spec, tuple(target["signatures"][i]))
+        ]
+        for i in ids
+    ]  # (pixels, 3) each
+    if np.isin(np.concatenate(shown), (0, 255)).mean() >= 0.5:
         return "clipped"
     return "flat" if np.median([piece.std(axis=0).max() for piece in shown]) < FLAT else "other"

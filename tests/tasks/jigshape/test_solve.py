@@ -5,10 +5,11 @@ import pytest
 from PIL import Image
 
 from tasks.jigshape import TASK, solve
-from tasks.jigshape.sheet import cut_photo, draw_sheet
+from tasks.jigshape.geometry import geometry
+from tasks.jigshape.sheet import cut_photo, draw_sheet, piece_mask
 from tasks.jigshape.signatures import count_solutions
 from tasks.jigshape.solve import assembly_cost, certificate, solve_pieces
-from tasks.jigshape.spec import Spec, geometry
+from tasks.jigshape.spec import Spec
 from tasks.photo import ImagePhoto
 
 
@@ -22,11 +23,16 @@ def one_color(*rgb):
     return ImagePhoto(Image.new("RGB", (64, 64), rgb))
 
 
+def cut(photo, grid, seed=0, **fields):
+    """(spec, target, pixels that the pieces are cut from)."""
+    spec = Spec(**{"grid": grid, "piece_px": 32, "tab_ratio": 0.3} | fields)
+    return spec, TASK.pose(spec, photo, seed).target, cut_photo(spec, photo)
+
+
 def puzzle(photo, grid, seed=0, **fields):
     """(spec, target, sheet)."""
-    spec = Spec(**{"grid": grid, "piece_px": 32, "tab_ratio": 0.3} | fields)
-    target = TASK.pose(spec, photo, seed).target
-    return spec, target, draw_sheet(spec, target, cut_photo(spec, photo))
+    spec, target, pixels = cut(photo, grid, seed, **fields)
+    return spec, target, draw_sheet(spec, target, pixels)
 
 
 @pytest.mark.parametrize("shape", [True, False])
@@ -74,25 +80,27 @@ def test_a_solution_costs_what_its_answer_costs(shape):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_puzzle_of_texture_is_certified_and_told_whether_edges_decide_it(seed):
-    spec, target, sheet = puzzle(bundled("coffee.png"), 4, seed)
-    found = certificate(spec, target, sheet)
+    spec, target, pixels = cut(bundled("coffee.png"), 4, seed)
+    found = certificate(spec, target, pixels)
     assert (found.solved, found.wrong, found.cause, found.content) == (True, (), None, None)
     assert found.geometrically_unique == (count_solutions(np.array(target["signatures"]), 4, limit=10) == 1)
 
 
 def test_edges_decide_nothing_without_shape():
-    spec, target, sheet = puzzle(bundled("coffee.png"), 3, shape=False)
-    assert certificate(spec, target, sheet).geometrically_unique is False
+    spec, target, pixels = cut(bundled("coffee.png"), 3, shape=False)
+    assert certificate(spec, target, pixels).geometrically_unique is False
 
 
 def test_two_pieces_that_are_equal_pixel_for_pixel_are_ambiguous():
-    spec, target, sheet = puzzle(bundled("gravel.png"), 6)
-    signatures = target["signatures"]
-    one, other = next((i, j) for j in range(36) for i in range(j) if signatures[i] == signatures[j])
-    shape, sheet = geometry(spec), sheet.copy()
-    (y, x), (to_y, to_x) = (np.array(shape.body(i, 6)) - shape.reach for i in (one, other))
-    sheet[to_y : to_y + shape.canvas, to_x : to_x + shape.canvas] = sheet[y : y + shape.canvas, x : x + shape.canvas]
-    found = certificate(spec, target, sheet)
+    spec, target, pixels = cut(bundled("gravel.png"), 6)
+    signatures, shape, pixels = target["signatures"], geometry(spec), pixels.copy()
+    inside = [i for i in range(36) if 0 not in signatures[i]]
+    one, other = next((i, j) for j in inside for i in inside if i < j and signatures[i] == signatures[j])
+    (y, x), (to_y, to_x) = (np.array(target["cells"][i]) * shape.piece - shape.reach for i in (one, other))
+    mask = piece_mask(spec, tuple(signatures[one]))
+    copied = pixels[y : y + shape.canvas, x : x + shape.canvas][mask]
+    pixels[to_y : to_y + shape.canvas, to_x : to_x + shape.canvas][mask] = copied
+    found = certificate(spec, target, pixels)
     assert not found.solved
     assert {one, other} <= set(found.wrong)
     assert found.cause == "ambiguous"
@@ -102,16 +110,16 @@ def test_two_pieces_that_are_equal_pixel_for_pixel_are_ambiguous():
 @pytest.mark.parametrize(("rgb", "content"), [((0, 0, 0), "clipped"), ((90, 120, 60), "flat")])
 @pytest.mark.parametrize("shape", [True, False])
 def test_a_photo_of_one_color_is_ambiguous(rgb, content, shape):
-    spec, target, sheet = puzzle(one_color(*rgb), 5, shape=shape)
-    found = certificate(spec, target, sheet)
+    spec, target, pixels = cut(one_color(*rgb), 5, shape=shape)
+    found = certificate(spec, target, pixels)
     assert found.cause == "ambiguous"
     assert found.content == content
 
 
 def test_a_worse_answer_than_the_truth_is_a_failure_of_the_search(monkeypatch):
-    spec, target, sheet = puzzle(bundled("coffee.png"), 4)
+    spec, target, pixels = cut(bundled("coffee.png"), 4)
     monkeypatch.setattr(solve, "assemble_board", lambda judge, seed: np.arange(16).reshape(4, 4))
-    found = certificate(spec, target, sheet)
+    found = certificate(spec, target, pixels)
     assert (found.cause, found.content) == ("search", None)
 
 
@@ -119,3 +127,16 @@ def test_edges_that_the_ground_swallows_still_give_an_answer():
     spec, target, sheet = puzzle(one_color(255, 255, 255), 4, ground=(255, 255, 255))
     cells = solve_pieces(spec, sheet).cells
     assert sorted(cells) == sorted(target["cells"])
+
+
+def test_a_fully_certified_puzzle_is_one_that_the_joint_solver_solves(monkeypatch):
+    photo = bundled("coffee.png")
+    spec = Spec(grid=4, piece_px=32, tab_ratio=0.3, certify="full")
+    target = TASK.pose(spec, photo, 5).target
+    assert (target["certified"], target["draws"]) == (True, 1)
+    own = TASK.pose(spec.model_copy(update={"certify": "count"}), photo, 5).target
+    assert target["signatures"] == own["signatures"]
+    monkeypatch.setattr(solve, "assemble_board", lambda judge, seed: np.arange(16).reshape(4, 4))
+    failed = TASK.pose(spec, photo, 5).target
+    assert (failed["certified"], failed["draws"]) == (False, 8)
+    assert failed["signatures"] == own["signatures"]
