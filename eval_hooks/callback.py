@@ -13,6 +13,7 @@ from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from data_mix.mixture import Mixture
+from eval_hooks.baselines import read_solved
 from eval_hooks.pictures import write_pictures
 from eval_hooks.records import Record, read_records, write_records
 from eval_hooks.run import evaluate, plan_batches
@@ -54,6 +55,7 @@ class EvalCallback(TrainerCallback):
         self._run = Path(recipe.output_dir)
         self.final_summary: Summary = {}
         """The summary after the last step; empty before it, and with final_count 0."""
+        self._solved = read_solved()
         plan_batches(loaded, self._larger, recipe.eval.batch)
 
     def on_train_begin(
@@ -104,7 +106,7 @@ class EvalCallback(TrainerCallback):
 
     def _report(self, name: str, state: TrainerState, mixture: Mixture, records: list[Record]) -> Summary:
         """Write, print and log one evaluation; name is eval (at a checkpoint) or final."""
-        summary = summarize(records)
+        summary = summarize(records, self._solved)
         step = state.global_step
         state.log_history.append(_history_entry(name, step, summary, state.epoch))
         if not state.is_world_process_zero:
