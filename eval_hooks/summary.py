@@ -131,7 +131,7 @@ def table(summary: Summary) -> str:
         primary = parts[0].primary
         entries.sort(key=lambda entry: entry != primary)
         # names of two words take two lines, so that all of JigShape's columns fit 120 characters
-        words = [name.partition("_") for name in (task, "n", *entries, "invalid", "truncated", "tokens")]
+        words = [("", "", task)] + [name.partition("_") for name in ("n", *entries, "invalid", "truncated", "tokens")]
         header = [[upper if lower else "" for upper, _, lower in words], [lower or upper for upper, _, lower in words]]
         rows = [line for line in header if any(line)] + _rows(parts, entries)
         blocks.append("\n".join([aligned(rows), *_reasons(parts)]))
