@@ -19,7 +19,7 @@ from data_mix.mixture import Mixture, first_puzzles
 from data_mix.photos import find_photos
 from data_mix.splits import SPLITS
 from data_mix.workers import in_processes
-from recipes.command import CommandLine
+from recipes.command import CommandLine, run_command
 from recipes.fields import problem
 from recipes.schema import Recipe
 from recipes.text_table import aligned
@@ -122,19 +122,16 @@ def table(examined: Sequence[Examined]) -> str:
     return aligned(rows)
 
 
-def main(argv: Sequence[str]) -> int:
-    if not argv or any(token in ("help", "--help", "-h") for token in argv):
-        print(USAGE)
-        return 0 if argv else 2
-    try:
-        request = parse_request(argv)
-        examined = certify(request)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+def report(argv: Sequence[str]) -> str:
+    """Certify, and say what was found."""
+    request = parse_request(argv)
+    examined = certify(request)
     doubtful = sum(not each.holds["certified"] for each in examined)
-    print(f"{table(examined)}\n{doubtful} of {len(examined)} puzzles are not certified, see {request.out}")
-    return 0
+    return f"{table(examined)}\n{doubtful} of {len(examined)} puzzles are not certified, see {request.out}"
+
+
+def main(argv: Sequence[str]) -> int:
+    return run_command(argv, USAGE, report)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ No weights are loaded. Nothing may import this command: alone in data_mix it ask
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from data_mix.photos import find_photos
 from data_mix.splits import SPLITS
 from models.load import Encoder, load_encoder
 from models.tokens import answer_ids, prompt_length
-from recipes.command import CommandLine
+from recipes.command import CommandLine, run_command
 from recipes.fields import problem
 from recipes.schema import Recipe
 from tasks import Puzzle
@@ -46,7 +47,7 @@ class Request:
     out: Path
 
 
-def parse_request(argv: list[str]) -> Request:
+def parse_request(argv: Sequence[str]) -> Request:
     """
     Raises:
         RecipeError: every problem of the command line and of the recipe at once.
@@ -99,7 +100,7 @@ def _write(image: Image.Image, folder: Path, file: str) -> Picture:
     return Picture(file, *image.size)
 
 
-def show(request: Request) -> list[str]:
+def show(request: Request) -> str:
     """Write the page and its images.
 
     Returns:
@@ -133,21 +134,12 @@ def show(request: Request) -> list[str]:
     lines += [f"tokens: not known here ({reason})" for reason in reasons]
     rows = [(part, str(len(ours)), token_range(ours)) for part, ours in by_part(examples)]
     lines += [f"{part:<16} {count:>8}  {tokens}" for part, count, tokens in [("part", "examples", "tokens"), *rows]]
-    return lines
+    return "\n".join(lines)
 
 
-def main(argv: list[str]) -> int:
-    if not argv or any(token in ("help", "--help", "-h") for token in argv):
-        print(USAGE)
-        return 0 if argv else 2
+def main(argv: Sequence[str]) -> int:
     transformers.logging.set_verbosity_error()
-    try:
-        lines = show(parse_request(argv))
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print("\n".join(lines))
-    return 0
+    return run_command(argv, USAGE, lambda words: show(parse_request(words)))
 
 
 if __name__ == "__main__":

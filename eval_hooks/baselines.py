@@ -21,7 +21,7 @@ from data_mix.programs import solve_in_processes
 from eval_hooks.records import Record, append_records, read_records, score_completion
 from eval_hooks.summary import Solved, summarize, table
 from models.generation import Completion
-from recipes.command import CommandLine
+from recipes.command import CommandLine, run_command
 from recipes.fields import problem
 from recipes.schema import Recipe
 from tasks import TASKS
@@ -118,23 +118,19 @@ def _kept() -> list[Record]:
     return read_records(FILE).records if FILE.is_file() else []
 
 
-def main(argv: Sequence[str]) -> int:
-    if not argv or any(token in ("help", "--help", "-h") for token in argv):
-        print(USAGE)
-        return 0 if argv else 2
-    try:
-        request = parse_request(argv)
-        records = solve(request)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"\nstopped; what is solved is kept in {FILE}, and the same command continues", file=sys.stderr)
-        return 130
+def report(argv: Sequence[str]) -> str:
+    """Let the programs solve, and give a table for each."""
+    request = parse_request(argv)
+    records = solve(request)
+    blocks = []
     for program in dict.fromkeys(record.model for record in records):
-        print(f"\n{program} ({request.split} split, %)")
-        print(table(summarize(record for record in records if record.model == program)))
-    return 0
+        own = summarize(record for record in records if record.model == program)
+        blocks.append(f"{program} ({request.split} split, %)\n{table(own)}")
+    return "\n\n".join(blocks)
+
+
+def main(argv: Sequence[str]) -> int:
+    return run_command(argv, USAGE, report, stopped=f"what is solved is kept in {FILE}, and the same command continues")
 
 
 if __name__ == "__main__":

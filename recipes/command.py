@@ -1,8 +1,9 @@
-"""Command lines of a recipe and a few words of the command's own: `recipe=NAME split=test count=3 key=value ...`."""
+"""Commands on a recipe: `recipe=NAME split=test count=3 key=value ...`, a few words of the command's own among them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from recipes.fields import did_you_mean, problem, shown
@@ -67,3 +68,27 @@ class CommandLine:
         if self.problems:
             raise RecipeError(self.problems)
         return recipe
+
+
+def run_command(argv: Sequence[str], usage: str, work: Callable[[Sequence[str]], str], *, stopped: str = "") -> int:
+    """The exit status of a command: 0 with what `work(argv)` says printed, 2 when it was refused, 130 after Ctrl-C.
+
+    Args:
+        usage: what is printed without words or for help.
+        stopped: what to say after Ctrl-C of what is left.
+    """
+    if not argv or any(token in ("help", "--help", "-h") for token in argv):
+        print(usage)
+        return 0 if argv else 2
+    try:
+        print(work(argv))
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:  # a full disk, for one
+        print(f"error: {error}; do mend that and run the command again", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\nstopped; {stopped}" if stopped else "\nstopped", file=sys.stderr)
+        return 130
+    return 0

@@ -8,7 +8,6 @@ it was refused or could not go on, 130 after Ctrl-C.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from data_mix.mixture import Mixture, evaluation_parts, first_puzzles, training_
 from data_mix.photos import find_photos
 from data_mix.splits import SPLITS
 from data_mix.workers import in_processes
-from recipes.command import CommandLine
+from recipes.command import CommandLine, run_command
 from recipes.fields import problem
 from recipes.schema import Recipe
 
@@ -126,31 +125,16 @@ def _missing(folder: Path, shard: Shard) -> bool:
     return why is not None
 
 
-def main(argv: Sequence[str]) -> int:
-    if not argv or any(token in ("help", "--help", "-h") for token in argv):
-        print(USAGE)
-        return 0 if argv else 2
-    request = None
-    try:
-        request = parse_request(argv)
-        found = export(request)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:  # a full disk, for one
-        print(f"error: {error}; do mend that, and the same command continues", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        where = f"; what is written in {request.out} stays" if request else ""
-        print(f"\nstopped{where}; the same command continues", file=sys.stderr)
-        return 130
+def report(argv: Sequence[str]) -> str:
+    """Export, and say what there is."""
+    request = parse_request(argv)
+    found = export(request)
     rows = ", ".join(f"{part} {count}" for part, count in found.rows.items())
-    print(
+    return (
         f"{request.out}: {sum(found.rows.values())} rows ({rows}), "
         f"{100 * found.share_ambiguous:.2f} % ambiguous, {found.num_bytes / 1e6:.1f} MB"
     )
-    return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def main(argv: Sequence[str]) -> int:
+    return run_command(argv, USAGE, report, stopped="what is written stays, and the same command continues")

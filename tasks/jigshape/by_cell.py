@@ -13,24 +13,28 @@ from collections.abc import Sequence
 
 from tasks.contract import Invalid
 from tasks.jigshape.by_id import Cells
+from tasks.jigshape.only_json import OnlyJson
 from tasks.jigshape.spec import Spec
 
 # Every quantifier is possessive and every search goes on where the last one stopped: time is linear in the text.
 _SPACE = r"[ \t\n\r]*+"
-_OPENING = re.compile(rf"\[{_SPACE}\[")
-_INSIDE = re.compile(r'[\[\]]|"(?:[^"\\]|\\.)*+"?+', re.DOTALL)
 _NUMBER = r"(?:0|[1-9][0-9]*+)"
 _ROW = re.compile(rf"\[{_SPACE}({_NUMBER}(?:{_SPACE},{_SPACE}{_NUMBER})*+){_SPACE}\]")
-_DECODER = json.JSONDecoder(
-    parse_int=lambda digits: int(digits) if len(digits) <= 4 and digits.isdecimal() else -1,  # no grid has 10,000 ids
-    parse_float=lambda _: None,
-    parse_constant=lambda _: None,
+_ARRAY = OnlyJson(
+    rf"\[{_SPACE}\[",
+    "[]",
+    "several_arrays",
+    json.JSONDecoder(
+        parse_int=lambda digits: int(digits) if len(digits) <= 4 and digits.isdecimal() else -1,  # no grid has so many
+        parse_float=lambda _: None,
+        parse_constant=lambda _: None,
+    ),
 )
 
 
 def read(text: str, spec: Spec) -> Cells | Invalid:
     """Cells by id, or why the text is no answer; `partial` then holds the pieces a lenient reader accepts."""
-    rows = _only_array(text)
+    rows = _ARRAY.find(text)
     answer = rows if isinstance(rows, str) else _strict(rows, spec.grid)
     return Invalid(answer, _lenient(text, spec.grid)) if isinstance(answer, str) else answer
 
@@ -41,27 +45,6 @@ def write(cells: Sequence[Sequence[int]], grid: int) -> str:
     for index, (row, column) in enumerate(cells):
         rows[row][column] = index
     return json.dumps(rows, separators=(",", ":"))
-
-
-def _only_array(text: str) -> list[object] | str:
-    """The only array of arrays in a text, or the reason why there is none."""
-    opening = _OPENING.search(text)
-    if opening is None:
-        return "no_json"
-    depth, end = 0, len(text)
-    for token in _INSIDE.finditer(text, opening.start()):
-        depth += {"[": 1, "]": -1}.get(token.group(), 0)
-        if depth == 0:
-            end = token.end()
-            break
-    if depth > 0:
-        return "truncated"
-    if _OPENING.search(text, end):
-        return "several_arrays"
-    try:
-        return _DECODER.decode(text[opening.start() : end])
-    except (json.JSONDecodeError, RecursionError):
-        return "malformed"
 
 
 def _strict(rows: list[object], grid: int) -> Cells | str:

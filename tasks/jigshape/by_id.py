@@ -14,14 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.contract import Invalid
+from tasks.jigshape.only_json import OnlyJson
 from tasks.jigshape.spec import Spec
 
 Cells = list[list[int] | None]
 """[row, col] by id; None for an id that the answer leaves out."""
 
 # Every quantifier is possessive and every search goes on where the last one stopped: time is linear in the text.
-_OPENING = re.compile(r'\{(?=[ \t\n\r]*+["}])')
-_INSIDE = re.compile(r'[{}]|"(?:[^"\\]|\\.)*+"?+', re.DOTALL)
 _SPACE = r"[ \t\n\r]*+"
 _ITEM = re.compile(
     rf'"(0|[1-9][0-9]{{0,3}}+)"{_SPACE}:{_SPACE}\[{_SPACE}(0|[1-9][0-9]?+){_SPACE},{_SPACE}(0|[1-9][0-9]?+){_SPACE}\]'
@@ -34,17 +33,22 @@ def _whole_number(digits: str) -> int:
     return int(digits) if len(digits) <= 2 and digits.isdecimal() else _FAR
 
 
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=tuple,  # keeps repeated keys visible, and objects apart from lists
-    parse_int=_whole_number,
-    parse_float=lambda _: None,
-    parse_constant=lambda _: None,
+_OBJECT = OnlyJson(
+    rf'\{{(?={_SPACE}["}}])',
+    "{}",
+    "several_objects",
+    json.JSONDecoder(
+        object_pairs_hook=tuple,  # keeps repeated keys visible, and objects apart from lists
+        parse_int=_whole_number,
+        parse_float=lambda _: None,
+        parse_constant=lambda _: None,
+    ),
 )
 
 
 def read(text: str, spec: Spec) -> Cells | Invalid:
     """Cells by id, or why the text is no answer; `partial` then holds the pieces a lenient reader accepts."""
-    pairs = _only_object(text)
+    pairs = _OBJECT.find(text)
     needed = spec.num_pieces if spec.repeat_clues else spec.num_open
     answer = pairs if isinstance(pairs, str) else _strict(pairs, spec.grid, needed)
     return Invalid(answer, _lenient(text, spec.grid)) if isinstance(answer, str) else answer
@@ -53,27 +57,6 @@ def read(text: str, spec: Spec) -> Cells | Invalid:
 def write(cells: Sequence[Sequence[int]], ids: Sequence[int]) -> str:
     """Compact JSON of the given ids, in order."""
     return json.dumps({str(index): cells[index] for index in ids}, separators=(",", ":"))
-
-
-def _only_object(text: str) -> tuple[tuple[str, Any], ...] | str:
-    """The pairs of the only JSON object in a text, or the reason why there is none."""
-    opening = _OPENING.search(text)
-    if opening is None:
-        return "no_json"
-    depth, end = 0, len(text)
-    for token in _INSIDE.finditer(text, opening.start()):
-        depth += {"{": 1, "}": -1}.get(token.group(), 0)
-        if depth == 0:
-            end = token.end()
-            break
-    if depth > 0:
-        return "truncated"
-    if _OPENING.search(text, end):
-        return "several_objects"
-    try:
-        return _DECODER.decode(text[opening.start() : end])
-    except (json.JSONDecodeError, RecursionError):
-        return "malformed"
 
 
 def _strict(pairs: tuple[tuple[str, Any], ...], grid: int, needed: int) -> Cells | str:

@@ -92,7 +92,7 @@ def test_ctrl_c_leaves_a_folder_to_continue_and_no_process(asked, started, tmp_p
         said = process.stderr.read().decode()
     assert process.returncode == 130
     assert psutil.wait_procs(workers, timeout=60)[1] == []
-    assert "what is written in out stays; the same command continues" in said
+    assert "what is written stays, and the same command continues" in said
     assert "Traceback" not in said
     assert run(*command) == 0
     assert len(rows_in(tmp_path / "out")) == 60

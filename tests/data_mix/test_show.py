@@ -156,7 +156,7 @@ def test_a_prompt_that_the_model_cannot_take_is_said_in_place_of_its_tokens(in_t
 def test_every_problem_of_the_command_line_is_told(in_tmp_path, capsys):
     assert main(["recipe=quickstar", "split=dev", "split", "count=0", "out="]) == 2
     lines = capsys.readouterr().err.splitlines()
-    places = [line.split(":")[0].strip() for line in lines]
+    places = [line.removeprefix("error: ").split(":")[0].strip() for line in lines]
     assert places == ["5 problems in the recipe", "split", "out", "split", "count", "recipe"]
 
 
@@ -167,7 +167,7 @@ def test_the_pages_folder_is_named_after_recipe_and_split():
 def test_a_folder_that_cannot_be_written_is_refused(in_tmp_path, capsys):
     Path("taken").write_text("a file")
     assert main([*TINY, "count=1", "out=taken"]) == 2
-    assert re.search(r"^out: got taken \(.*\); allowed: a folder", capsys.readouterr().err, re.MULTILINE)
+    assert re.search(r"^error: out: got taken \(.*\); allowed: a folder", capsys.readouterr().err, re.MULTILINE)
 
 
 def test_help_prints_the_usage(capsys):
