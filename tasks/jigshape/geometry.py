@@ -4,18 +4,54 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from tasks.contract import Board
+from tasks.contract import Spec as BaseSpec
 from tasks.jigshape.digits import Face, choose_face
-
-if TYPE_CHECKING:
-    from tasks.jigshape.spec import Spec
 
 # .15 and .28 are the paper's; 8 and 12 are ours, see facts on sheet geometry in docs/tasks.md.
 TAB_RATIO_AT = ((4, 8, 12, 16), (0.15, 0.20, 0.25, 0.28))
+
+
+Channel = Annotated[int, Field(ge=0, le=255)]
+RGB = tuple[Channel, Channel, Channel]
+
+
+class Layout(BaseSpec):
+    """The fields of a spec that say how the pieces are cut and shown."""
+
+    grid: Annotated[int, Field(ge=2, le=32)]
+    """N: pieces per side."""
+    input: Literal["sheet", "pieces"] = "sheet"
+    """sheet: one image of all pieces. pieces: one image for each, for models that squeeze large images."""
+    piece_px: Annotated[int, Field(ge=4, le=1024)] | None = None
+    """Side of a piece without tabs, px. None: 144 up to grid 9, 145 from grid 10 (the published sheets' sizes)."""
+    tab_ratio: Annotated[float, Field(gt=0, le=0.6)] | None = None
+    """Tab diameter / piece side. None: .15 / .20 / .25 / .28 at grid 4 / 8 / 12 / 16, linear between, constant outside.
+    Above .6 the blanks of one piece would come near each other."""
+    gap_px: Annotated[int, Field(ge=0, le=256)] = 20
+    """Gap between columns, px."""
+    band_px: Annotated[int, Field(ge=0, le=256)] = 20
+    """Label band above each row, px."""
+    label: Literal["band", "none"] = "band"
+    """band: the id is printed above its piece; none: ids follow from the order of the pieces."""
+    label_color: RGB = (0, 0, 0)
+    ground: RGB = (255, 0, 255)
+    """Colour between the pieces. Magenta hides no tab; white hides .68 % of them at 4x4 (clipped sky on white)."""
+    layout: Literal["published", "aligned"] = "published"
+    """aligned: columns and rows start at multiples of token_px, so that no vision token sees two pieces."""
+    token_px: Annotated[int, Field(ge=1, le=256)] = 32
+    """Side of the square that becomes one vision token, px (aligned layout only)."""
+    sheet_scale: Annotated[float, Field(ge=0.1, le=4)] = 1.0
+    """Factor on the sides of the image that the model sees (Lanczos)."""
+
+    @property
+    def num_pieces(self) -> int:
+        return self.grid**2
 
 
 class Geometry(NamedTuple):
@@ -50,7 +86,7 @@ class Geometry(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def geometry(spec: Spec) -> Geometry:
+def geometry(spec: Layout) -> Geometry:
     """The sheet of a spec: 724 x 744 px for grid 4 and 3292 x 3312 for grid 16, the published sizes, by default."""
     grid = spec.grid
     piece = spec.piece_px or (144 if grid < 10 else 145)
@@ -72,13 +108,13 @@ def geometry(spec: Spec) -> Geometry:
     return Geometry(piece, radius, reach, canvas, column_pitch, row_pitch, left, top, width, height, face)
 
 
-def board(spec: Spec) -> Board:
+def board(spec: Layout) -> Board:
     """The square of the photo that is cut into pieces."""
     side = spec.grid * geometry(spec).piece
     return Board(side, side, spec.grid, spec.grid)
 
 
-def image_sizes(spec: Spec) -> tuple[tuple[int, int], ...]:
+def image_sizes(spec: Layout) -> tuple[tuple[int, int], ...]:
     """(width, height) of each image that the model sees: the sheet, or one image for each piece."""
     sheet = geometry(spec)
     if spec.input == "sheet":

@@ -32,8 +32,6 @@ class Perturbations(BaseSpec):
     """Width of a bar, px."""
     jpeg_quality: Annotated[int, Field(ge=1, le=95)] | None = None
     """Quality of a JPEG that the image goes through; None: none."""
-    sheet_scale: Annotated[float, Field(ge=0.1, le=4)] = 1.0
-    """Factor on the sides of the image the model sees (Lanczos)."""
 
 
 def perturb_photo(spec: Perturbations, pixels: np.ndarray) -> np.ndarray:

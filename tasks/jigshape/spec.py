@@ -7,25 +7,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.jigshape.geometry import geometry
+from tasks.jigshape.geometry import Layout, geometry
 from tasks.jigshape.perturb import Perturbations
 
-Channel = Annotated[int, Field(ge=0, le=255)]
-RGB = tuple[Channel, Channel, Channel]
 
-
-class Spec(Perturbations):
+class Spec(Perturbations, Layout):
     """A jigsaw of grid x grid square pieces, shuffled on one sheet."""
 
-    grid: Annotated[int, Field(ge=2, le=32)]
-    """N: pieces per side."""
     shape: bool = True
     """True: edges are tabs and blanks; False: straight cuts on the same sheet."""
     certify: Literal["count", "redraw", "full"] = "count"
     """count: a puzzle with interchangeable pieces is marked as ambiguous when it is rendered. redraw: its edges are
     drawn anew when it is posed, which reads the photo. full: the joint solver must find the truth, too (seconds)."""
 
-    # what the model is asked
     answer_format: Literal["by_id", "by_cell", "cells_then_ids"] = "by_id"
     """by_id: {"id": [row, col], ...}. by_cell: N rows of N ids. cells_then_ids: the rows as working, then by_id."""
     wording: Literal["full", "brief"] = "full"
@@ -38,32 +32,6 @@ class Spec(Perturbations):
     """Whether the answer must repeat the given pieces. False leaves them out of it (by_id only)."""
     hints: Literal["none", "color"] = "none"
     """color: the prompt says which pieces resemble each other in colour."""
-
-    # how the pieces are shown
-    input: Literal["sheet", "pieces"] = "sheet"
-    """sheet: one image of all pieces. pieces: one image for each, for models that squeeze large images."""
-    piece_px: Annotated[int, Field(ge=4, le=1024)] | None = None
-    """Side of a piece without tabs, px. None: 144 up to grid 9, 145 from grid 10 (the published sheets' sizes)."""
-    tab_ratio: Annotated[float, Field(gt=0, le=0.6)] | None = None
-    """Tab diameter / piece side. None: .15 / .20 / .25 / .28 at grid 4 / 8 / 12 / 16, linear between, constant outside.
-    Above .6 the blanks of one piece would come near each other."""
-    gap_px: Annotated[int, Field(ge=0, le=256)] = 20
-    """Gap between columns, px."""
-    band_px: Annotated[int, Field(ge=0, le=256)] = 20
-    """Label band above each row, px."""
-    label: Literal["band", "none"] = "band"
-    """band: the id is printed above its piece; none: ids follow from the order of the pieces."""
-    label_color: RGB = (0, 0, 0)
-    ground: RGB = (255, 0, 255)
-    """Colour between the pieces. Magenta hides no tab; white hides .68 % of them at 4x4 (clipped sky on white)."""
-    layout: Literal["published", "aligned"] = "published"
-    """aligned: columns and rows start at multiples of token_px, so that no vision token sees two pieces."""
-    token_px: Annotated[int, Field(ge=1, le=256)] = 32
-    """Side of the square that becomes one vision token, px (aligned layout only)."""
-
-    @property
-    def num_pieces(self) -> int:
-        return self.grid**2
 
     @property
     def num_open(self) -> int:
