@@ -16,14 +16,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 DISPLACEMENT = "displacement"
 
 
-class Said(NamedTuple):
+@dataclass(frozen=True)
+class Said:
     """A text among the diagnoses."""
 
     count: int

@@ -115,8 +115,8 @@ def read_parts(files: Sequence[Path], part: str | None = None) -> dict[str, list
         raise ValueError(problem("records", got, "scored answers", "do name the file of an evaluation that has begun"))
     if part is not None:
         if part not in parts:
-            known = ", ".join(map(_line, parts))
-            raise ValueError(problem("part", shown(part), known, did_you_mean(part, parts)))
+            known = list(map(_line, parts))
+            raise ValueError(problem("part", shown(part), ", ".join(known), did_you_mean(part, known)))
         parts = {part: parts[part]}
     for name, records in parts.items():
         if not _FILE_NAME.fullmatch(name):
@@ -199,9 +199,14 @@ def table(parts: Sequence[PartDiagnosis]) -> str:
 def write(out: Path, parts: Sequence[PartDiagnosis], kind: Kind) -> list[Path]:
     """Write diagnosis.json and the pictures; gives the files."""
     out.mkdir(parents=True, exist_ok=True)
-    stored = {part.part: _plain(part) for part in parts}
+    stored = {
+        part.part: {"task": part.task, "version": part.version, "in_place": part.said.in_place}
+        | dataclasses.asdict(part.said)
+        for part in parts
+    }
     written = [out / "diagnosis.json"]
-    written[0].write_text(json.dumps(kind._asdict() | {"parts": stored}, allow_nan=False) + "\n", "ascii")
+    text = json.dumps(kind._asdict() | {"parts": stored}, allow_nan=False)
+    written[0].write_text(text + "\n", encoding="ascii")
     by = f"of {_line(kind.model)[:60]}" + ("" if kind.step is None else f" at step {kind.step}")
     for part in parts:
         said = part.said
@@ -214,13 +219,6 @@ def write(out: Path, parts: Sequence[PartDiagnosis], kind: Kind) -> list[Path]:
             title = f"{part.part}: where edges fit; {said.counts['fits_across']} valid answers {by}"
             fits_map(said.grids["fits_across"], said.grids["fits_down"], title).save(written[-1])
     return written
-
-
-def _plain(part: PartDiagnosis) -> dict[str, Any]:
-    """As JSON has it: texts with their names instead of tuples."""
-    texts = {name: {text: each._asdict() for text, each in said.items()} for name, said in part.said.texts.items()}
-    said = dataclasses.asdict(part.said) | {"texts": texts, "in_place": part.said.in_place}
-    return {"task": part.task, "version": part.version, **said}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -240,7 +238,7 @@ def main(argv: Sequence[str]) -> int:
         if part.version != (version := TASKS[part.task].version):
             print(f"part {part.part}: scored by {part.task} version {part.version}, diagnosed by version {version}")
     print(table(parts))
-    print("\n%: mean over the answers; each: number per answer")
+    print("\n%: mean over the answers, in place: of all that are placed; each: number per answer")
     print(f"written: {written[0]} and {len(written) - 1} pictures beside it")
     return 0
 

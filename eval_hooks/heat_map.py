@@ -21,6 +21,8 @@ _BAR_PX = 24
 _RIGHT_PX = 120
 
 Box = tuple[float, float, float, float]
+"""left, top, right, bottom, px."""
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def displacement_map(counts: Sequence[Sequence[int]], title: str) -> Image.Image:
@@ -36,22 +38,22 @@ def displacement_map(counts: Sequence[Sequence[int]], title: str) -> Image.Image
     shares /= shares.sum()
     side = len(shares)
     middle = side // 2
-    in_place = shares[middle, middle]
     elsewhere = shares.copy()
     elsewhere[middle, middle] = 0
-    most = _rounded_up(elsewhere.max())
+    most = _rounded_up(float(elsewhere.max()))
     cell = max(12, min(100, 672 // side))
-    note = f"{100 * in_place:.1f} % are in the right cell (framed); colours: share of all that are placed; white: never"
+    in_place = f"{100 * shares[middle, middle]:.1f} % are in the right cell (framed)"
+    note = f"{in_place}; colours: share of all that are placed; white: never"
     page, draw = _page(side * cell, title, note)
     font = ImageFont.load_default(size=min(15, 0.34 * cell))
     for row, column in np.ndindex(side, side):
         left, top = _LEFT_PX + column * cell, _TOP_PX + row * cell
-        share = elsewhere[row, column]
+        share = float(elsewhere[row, column])
         color = _color(share / most) if share else _PAPER
         draw.rectangle((left, top, left + cell, top + cell), fill=color, outline=_LINE)
         if cell >= 40 and (share or row == column == middle):
             center = (left + cell / 2, top + cell / 2)
-            draw.text(center, _percent(shares[row, column]), fill=_ink_on(color), font=font, anchor="mm")
+            draw.text(center, _percent(float(shares[row, column])), fill=_ink_on(color), font=font, anchor="mm")
     corner = (_LEFT_PX + middle * cell, _TOP_PX + middle * cell)
     draw.rectangle((*corner, corner[0] + cell, corner[1] + cell), outline=_FRAME, width=3)
     _ticks(draw, [f"{step:+d}" if step else "0" for step in range(-middle, middle + 1)], cell)
@@ -75,7 +77,7 @@ def fits_map(across: Sequence[Sequence[float]], down: Sequence[Sequence[float]],
     for row, column in np.ndindex(grid, grid):
         left, top = _LEFT_PX + column * cell, _TOP_PX + row * cell
         draw.rectangle((left, top, left + cell, top + cell), outline=_LINE)
-    font = ImageFont.load_default(size=min(13, 0.14 * cell))
+    font = ImageFont.load_default(size=min(13, 0.14 * cell)) if cell >= 72 else None
     half_width, half_length = 0.15 * cell, 0.36 * cell
     for row, column in np.ndindex(grid, grid - 1):
         x, y = _LEFT_PX + (column + 1) * cell, _TOP_PX + (row + 0.5) * cell
@@ -89,10 +91,11 @@ def fits_map(across: Sequence[Sequence[float]], down: Sequence[Sequence[float]],
     return page
 
 
-def _edge(draw: ImageDraw.ImageDraw, box: Box, share: float, font: ImageFont.FreeTypeFont) -> None:
-    color, large = _color(share), font.size >= 10
-    draw.rectangle(box, fill=color, outline=_INK if large else None)
-    if large:
+def _edge(draw: ImageDraw.ImageDraw, box: Box, share: float, font: Font | None) -> None:
+    """A bar of the share's colour; with a font outlined, and the share in it in percent."""
+    color = _color(share)
+    draw.rectangle(box, fill=color, outline=_INK if font else None)
+    if font:
         middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
         draw.text(middle, f"{100 * share:.0f}", fill=_ink_on(color), font=font, anchor="mm")
 
@@ -137,8 +140,8 @@ def _scale_bar(page: Image.Image, most: float, board: int) -> None:
     draw = ImageDraw.Draw(page)
     font = ImageFont.load_default(size=13)
     left = _LEFT_PX + board + 28
-    for y in range(board + 1):
-        draw.line((left, _TOP_PX + y, left + _BAR_PX, _TOP_PX + y), fill=_color(1 - y / board))
+    for step in range(board + 1):
+        draw.line((left, _TOP_PX + step, left + _BAR_PX, _TOP_PX + step), fill=_color(1 - step / board))
     draw.rectangle((left, _TOP_PX, left + _BAR_PX, _TOP_PX + board), outline=_INK)
     for fifth in range(6):
         y = _TOP_PX + board * (1 - fifth / 5)
