@@ -1,0 +1,247 @@
+"""What went wrong in stored answers, part by part.
+
+    python -m eval_hooks.diagnose records=runs/mixed_grid/records/final.jsonl [records=FILE ...] [part=NAME] [out=DIR]
+
+Every text is read again and diagnosed by its task. How what a task says becomes one number per part is told in
+eval_hooks/aggregate.py, for all tasks alike. Written are diagnosis.json with all of it, and for each part
+
+    <part>-displacement.png    where pieces lie, seen from where they belong (statement `displacement`)
+    <part>-fits.png            at which edges of the answers a tab faces a blank (`fits_across`, `fits_down`)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eval_hooks import diagnosis_table
+from eval_hooks.aggregate import Aggregate, aggregate
+from eval_hooks.heat_map import displacement_map, fits_map
+from eval_hooks.records import Record, printable, read_records
+from recipes.fields import did_you_mean, problem, shown
+from tasks import TASKS
+
+USAGE = """\
+usage: python -m eval_hooks.diagnose records=FILE [records=FILE ...] [part=NAME] [out=DIR]
+  records     files of scored answers, as runs keep them in records/; all of one model and step
+  part        diagnose this part alone
+  out         folder for pictures and diagnosis.json; default: <first file's name>-diagnosis beside it"""
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]{0,99}")
+"""A recipe's names of parts, and not too long for a file; a part of any other name is written nowhere."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for."""
+
+    records: tuple[Path, ...]
+    part: str | None
+    out: Path
+
+
+class Kind(NamedTuple):
+    """What the diagnosed records must have in common."""
+
+    model: str
+    step: int | None
+    protocol: str
+    split: str
+
+
+@dataclass(frozen=True)
+class PartDiagnosis:
+    """What went wrong in the answers of one part."""
+
+    part: str
+    task: str
+    version: int
+    """The task's version under which they were scored."""
+    said: Aggregate
+
+
+def parse_request(argv: Sequence[str]) -> Request:
+    """
+    Raises:
+        ValueError: every problem of the command line, a line each.
+    """
+    given: dict[str, list[str]] = {"records": [], "part": [], "out": []}
+    problems = []
+    for token in argv:
+        name, _, value = token.partition("=")
+        if name not in given:
+            problems.append(problem(name, "an unknown name", ", ".join(given), did_you_mean(name, given)))
+        elif not value:
+            problems.append(problem(name, "nothing", "a value", f"do write {name}=VALUE, or leave it out"))
+        else:
+            given[name].append(value)
+    problems += [
+        problem(name, "two values", "one", "do remove one of them") for name in ("part", "out") if len(given[name]) > 1
+    ]
+    files = tuple(map(Path, given["records"]))
+    if not files:
+        problems.append(problem("records", "nothing", "files of records", "do write records=FILE"))
+    problems += [
+        problem("records", shown(str(file)), "a file of records", "do name one that exists")
+        for file in files
+        if not file.is_file()
+    ]
+    if problems:
+        raise ValueError("\n".join(dict.fromkeys(problems)))
+    out = Path(given["out"][0]) if given["out"] else files[0].with_name(f"{files[0].stem}-diagnosis")
+    return Request(files, next(iter(given["part"]), None), out)
+
+
+def read_parts(files: Sequence[Path], part: str | None = None) -> dict[str, list[Record]]:
+    """Part -> its records, in their order; the one part alone if it is named.
+
+    Raises:
+        ValueError: a file is none of records, nothing is left to diagnose, a part's name could name no file, its
+            records are of several tasks or versions, or an answer is there twice.
+    """
+    parts: dict[str, list[Record]] = {}
+    for file in files:
+        for record in read_records(file).records:
+            parts.setdefault(record.part, []).append(record)
+    if not parts:
+        got = f"{', '.join(map(str, files))} without a whole record"
+        raise ValueError(problem("records", got, "scored answers", "do name the file of an evaluation that has begun"))
+    if part is not None:
+        if part not in parts:
+            known = list(map(_line, parts))
+            raise ValueError(problem("part", shown(part), ", ".join(known), did_you_mean(part, known)))
+        parts = {part: parts[part]}
+    for name, records in parts.items():
+        if not _FILE_NAME.fullmatch(name):
+            allowed = "at most 100 letters, digits, _, + and -: it names files"
+            raise ValueError(problem("part", ascii(name)[:60], allowed, "do choose another with part=NAME"))
+        _check_answers(name, records)
+    return parts
+
+
+def _check_answers(part: str, records: Sequence[Record]) -> None:
+    kinds = sorted({(record.task, record.version) for record in records})
+    if len(kinds) > 1:
+        got = ", ".join(f"{_line(task)} version {version}" for task, version in kinds)
+        raise ValueError(problem(f"part {part}", got, "one task of one version", "do diagnose each by itself"))
+    (key, sample), times = Counter((record.key, record.sample) for record in records).most_common(1)[0]
+    if times > 1:
+        got = f"sample {sample} of {_line(key)} {times} times"
+        raise ValueError(problem(f"part {part}", got, "each answer once", "do drop the copies"))
+
+
+def kind_of(parts: Mapping[str, Sequence[Record]]) -> Kind:
+    """What all records have in common.
+
+    Raises:
+        ValueError: they are of several models, steps, protocols or splits.
+    """
+    found: dict[Kind, dict[str, None]] = {}
+    for part, records in parts.items():
+        for record in records:
+            found.setdefault(Kind(record.model, record.step, record.protocol, record.split), {})[part] = None
+    if len(found) > 1:
+        got = "; ".join(
+            f"{_line(kind.model)} at step {kind.step} ({_line(kind.protocol)}, {_line(kind.split)} split) "
+            f"in {', '.join(names)}"
+            for kind, names in found.items()
+        )
+        allowed = "one model, step, protocol and split"
+        raise ValueError(problem("records", got, allowed, "do name fewer files, or a part with part=NAME"))
+    return next(iter(found))
+
+
+def _line(text: str) -> str:
+    """Any text as one harmless line."""
+    return " ".join(printable(text).split())
+
+
+def diagnose_part(part: str, records: Sequence[Record]) -> PartDiagnosis:
+    """Read the texts of one part again and tell what went wrong in them together.
+
+    Raises:
+        ValueError: the task is unknown, or a record's spec or target is none of it.
+    """
+    name, version = records[0].task, records[0].version
+    task = TASKS.get(name)
+    if task is None:
+        raise ValueError(problem(f"part {part}: task", _line(name), ", ".join(TASKS), did_you_mean(name, TASKS)))
+    diagnoses: list[tuple[dict[str, Any], float]] = []
+    grid = 2
+    for record in records:
+        try:
+            answer = task.parse(record.text, task.Spec.model_validate_json(json.dumps(record.spec)))
+            diagnoses.append((task.diagnose(answer, record.target), task.score(answer, record.target)[task.primary]))
+            grid = max(grid, record.target.get("grid", grid))
+        except (LookupError, TypeError, ValueError) as error:
+            got = f"a spec or target that task {name} does not know ({type(error).__name__}: {_line(str(error))})"
+            allowed = f"those of version {task.version}; this is of {version}"
+            raise ValueError(
+                problem(f"part {part}, index {record.index}", got, allowed, "do ask the puzzles again")
+            ) from error
+    return PartDiagnosis(part, name, version, aggregate(diagnoses, grid))
+
+
+def table(parts: Sequence[PartDiagnosis]) -> str:
+    """One table per task, see eval_hooks/diagnosis_table.py."""
+    tasks = dict.fromkeys(part.task for part in parts)
+    own = {task: {part.part: part.said for part in parts if part.task == task} for task in tasks}
+    return "\n\n".join(diagnosis_table.table(task, TASKS[task].primary, said) for task, said in own.items())
+
+
+def write(out: Path, parts: Sequence[PartDiagnosis], kind: Kind) -> list[Path]:
+    """Write diagnosis.json and the pictures; gives the files."""
+    out.mkdir(parents=True, exist_ok=True)
+    stored = {
+        part.part: {"task": part.task, "version": part.version, "in_place": part.said.in_place}
+        | dataclasses.asdict(part.said)
+        for part in parts
+    }
+    written = [out / "diagnosis.json"]
+    text = json.dumps(kind._asdict() | {"parts": stored}, allow_nan=False)
+    written[0].write_text(text + "\n", encoding="ascii")
+    by = f"of {_line(kind.model)[:60]}" + ("" if kind.step is None else f" at step {kind.step}")
+    for part in parts:
+        said = part.said
+        if said.displacement is not None:
+            written.append(out / f"{part.part}-displacement.png")
+            title = f"{part.part}: displacement from the right cell; {said.n} answers {by}"
+            displacement_map(said.displacement, title).save(written[-1])
+        if {"fits_across", "fits_down"} <= said.grids.keys():
+            written.append(out / f"{part.part}-fits.png")
+            title = f"{part.part}: where edges fit; {said.counts['fits_across']} valid answers {by}"
+            fits_map(said.grids["fits_across"], said.grids["fits_down"], title).save(written[-1])
+    return written
+
+
+def main(argv: Sequence[str]) -> int:
+    if not argv or any(token in ("help", "--help", "-h") for token in argv):
+        print(USAGE)
+        return 0 if argv else 2
+    try:
+        request = parse_request(argv)
+        records = read_parts(request.records, request.part)
+        kind = kind_of(records)
+        parts = [diagnose_part(part, answers) for part, answers in records.items()]
+        written = write(request.out, parts, kind)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for part in parts:
+        if part.version != (version := TASKS[part.task].version):
+            print(f"part {part.part}: scored by {part.task} version {part.version}, diagnosed by version {version}")
+    print(table(parts))
+    print("\n%: mean over the answers, in place: of all that are placed; each: number per answer")
+    print(f"written: {written[0]} and {len(written) - 1} pictures beside it")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
