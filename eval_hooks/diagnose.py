@@ -25,6 +25,7 @@ from eval_hooks import diagnosis_table
 from eval_hooks.aggregate import Aggregate, aggregate
 from eval_hooks.heat_map import displacement_map, fits_map
 from eval_hooks.records import Record, printable, read_records
+from recipes.command import run_command
 from recipes.fields import did_you_mean, problem, shown
 from tasks import TASKS
 
@@ -221,26 +222,24 @@ def write(out: Path, parts: Sequence[PartDiagnosis], kind: Kind) -> list[Path]:
     return written
 
 
+def report(argv: Sequence[str]) -> str:
+    """Diagnose, write pictures and numbers, and say what was found."""
+    request = parse_request(argv)
+    records = read_parts(request.records, request.part)
+    kind = kind_of(records)
+    parts = [diagnose_part(part, answers) for part, answers in records.items()]
+    written = write(request.out, parts, kind)
+    lines = [
+        f"part {part.part}: scored by {part.task} version {part.version}, diagnosed by version {version}"
+        for part in parts
+        if part.version != (version := TASKS[part.task].version)
+    ]
+    lines += [table(parts), "", "%: mean over the answers, in place: of all that are placed; each: number per answer"]
+    return "\n".join([*lines, f"written: {written[0]} and {len(written) - 1} pictures beside it"])
+
+
 def main(argv: Sequence[str]) -> int:
-    if not argv or any(token in ("help", "--help", "-h") for token in argv):
-        print(USAGE)
-        return 0 if argv else 2
-    try:
-        request = parse_request(argv)
-        records = read_parts(request.records, request.part)
-        kind = kind_of(records)
-        parts = [diagnose_part(part, answers) for part, answers in records.items()]
-        written = write(request.out, parts, kind)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for part in parts:
-        if part.version != (version := TASKS[part.task].version):
-            print(f"part {part.part}: scored by {part.task} version {part.version}, diagnosed by version {version}")
-    print(table(parts))
-    print("\n%: mean over the answers, in place: of all that are placed; each: number per answer")
-    print(f"written: {written[0]} and {len(written) - 1} pictures beside it")
-    return 0
+    return run_command(argv, USAGE, report)
 
 
 if __name__ == "__main__":
