@@ -106,7 +106,7 @@ class Task:
     """`picture(puzzle, answer or Invalid, photo)`: the answer drawn for a person."""
     solvers: Mapping[str, Callable[[Puzzle, Photo | None], str | None]] = field(default_factory=dict)
     """`solvers[name](puzzle, photo)`: the completion of a program that has learnt nothing; empty if it gives up, None
-    if it has nothing to work on. It sees what a model sees, and stands beside the guessers as a baseline."""
+    if it has nothing to work on. It works from the pieces as drawn, and stands beside the guessers as a baseline."""
     certificate: Callable[[Puzzle, Photo | None], dict[str, bool | None]] | None = None
     """`certificate(puzzle, photo)`: whether the puzzle has one right answer (`certified`), and what else holds of it;
     None where that was not decided."""

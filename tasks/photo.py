@@ -68,6 +68,17 @@ def as_photo(photo: Photo | Image.Image | None) -> Photo | None:
     return ImagePhoto(photo) if isinstance(photo, Image.Image) else photo
 
 
+def needed(photo: Photo | None, task: str) -> Photo:
+    """The photo, for a task that cannot do without.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if photo is None:
+        raise ValueError(f"got no photo; {task} cuts one: pass the photo that the puzzle is posed with")
+    return photo
+
+
 def cut_board(photo: Photo, board: Board) -> np.ndarray:
     """The photo's largest centred rectangle of the board's shape, uint8 (board.height, board.width, 3)."""
     width, height = photo.size

@@ -33,11 +33,12 @@ def assemble_board(judge: Penalties, seed: int = 0) -> np.ndarray:
         unsure = judge.unsure(board)
         if not unsure.any():
             break
-        trial = anneal(judge, board, _grown(unsure), rng)
+        trial = anneal(judge, board, grown(unsure), rng)
         if not framed:
             trial = recut(judge, trial)
-        if (new := judge.of_board(trial)) <= cost:
-            board, cost = trial, new
+        if (new := judge.of_board(trial)) >= cost:
+            break
+        board, cost = trial, new
     return board
 
 
@@ -142,7 +143,7 @@ def _fill(judge: Penalties, board: np.ndarray) -> None:
         loose = np.delete(loose, piece)
 
 
-def _grown(cells: np.ndarray) -> np.ndarray:
+def grown(cells: np.ndarray) -> np.ndarray:
     """The cells and their neighbours."""
     framed = np.pad(cells, 1)
     return cells | framed[:-2, 1:-1] | framed[2:, 1:-1] | framed[1:-1, :-2] | framed[1:-1, 2:]

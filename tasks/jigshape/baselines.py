@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from functools import lru_cache
 
 from tasks.jigshape.score import applicable
 from tasks.jigshape.spec import Spec
@@ -24,7 +25,9 @@ def chance(spec: Spec) -> dict[str, dict[str, float]]:
     if spec.clues:
         rows = {"random": _clued([[spec.num_open]])}
         if spec.shape:
-            rows["flats only"] = _clued(_open_kinds(spec)) if spec.clue_layout == "block" else _scattered(spec)
+            rows["flats only"] = (
+                _clued(_open_kinds(spec)) if spec.clue_layout == "block" else _scattered(spec.grid, spec.num_open)
+            )
     else:
         rows = {"random": _random(spec.grid)}
         if spec.shape:
@@ -110,13 +113,14 @@ def _clued(layouts: Iterable[list[int]]) -> dict[str, float]:
     return _clued_row(pa / count, em / count)
 
 
-def _scattered(spec: Spec) -> dict[str, float]:
+@lru_cache(maxsize=64)
+def _scattered(grid: int, num_open: int) -> dict[str, float]:
     """The same over all sets of open cells.
 
     The sum over sets of the product of 1/k! is a coefficient of the product over the kinds, of s cells each, of the sum
     over k of C(s, k) x^k / k!.
     """
-    grid, num_open, cells = spec.grid, spec.num_open, spec.grid**2
+    cells = grid**2
     kind_sizes = [size for size in [1] * 4 + [grid - 2] * 4 + [(grid - 2) ** 2] if size]
     num_sets = math.comb(cells, num_open)
     kinds_there = Fraction(sum(num_sets - math.comb(cells - size, num_open) for size in kind_sizes), num_sets)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from tasks.jigshape.spec import Spec
 
 
-def open_cells(spec: Spec, rng: np.random.Generator) -> np.ndarray:
-    """Cells without a clue, bool (N, N): a random subset, or one square block at a random place."""
+def given_ids(spec: Spec, cells: Sequence[Sequence[int]], rng: np.random.Generator) -> list[int]:
+    """Ids of the pieces whose cells the prompt gives. Open are a random subset of the cells, or one square block.
+
+    cells: [row, col] by id.
+    """
     left_open = np.zeros((spec.grid, spec.grid), bool)
     if spec.clue_layout == "block":
         side = math.isqrt(spec.num_open)
@@ -18,4 +22,4 @@ def open_cells(spec: Spec, rng: np.random.Generator) -> np.ndarray:
         left_open[row : row + side, column : column + side] = True
     else:
         left_open.flat[rng.permutation(spec.num_pieces)[: spec.num_open]] = True
-    return left_open
+    return [index for index, (row, column) in enumerate(cells) if not left_open[row, column]]

@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.contract import Invalid
 from tasks.jigshape.answer import Answer
-from tasks.jigshape.score import fitting_edges, has_edges
+from tasks.jigshape.score import checked, fitting_edges, has_edges
 
 
 def diagnose(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, Any]:
@@ -25,6 +25,7 @@ def diagnose(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, Any]
                     answer to a puzzle with shape and without clues
     reason          why the answer is invalid, None if it is valid
     """
+    answer = checked(answer, target)
     truth = target["cells"]
     given = set(target.get("clues", ()))
     cells: list[list[int] | None] = [None] * len(truth)

@@ -73,6 +73,8 @@ class Geometry(NamedTuple):
     """Top of a canvas within its row."""
     width: int
     height: int
+    label_width: int
+    """Room for a label above its piece."""
     face: Face | None
     """How labels are drawn; None if they do not fit."""
 
@@ -105,7 +107,11 @@ def geometry(spec: Layout) -> Geometry:
     # The outer columns of the published layout have no gap beside them.
     label_width = column_pitch if spec.layout == "aligned" else canvas
     face = choose_face(label_width, spec.band_px, len(str(grid**2 - 1)))
-    return Geometry(piece, radius, reach, canvas, column_pitch, row_pitch, left, top, width, height, face)
+    return Geometry(piece, radius, reach, canvas, column_pitch, row_pitch, left, top, width, height, label_width, face)
+
+
+MAX_PIXELS = 89_478_485
+"""Largest image, where Pillow begins to warn of decompression bombs: 9,459 px square."""
 
 
 def board(spec: Layout) -> Board:

@@ -58,7 +58,10 @@ def perturb_sheet(spec: Perturbations, rng: np.random.Generator, sheet: np.ndarr
         labels = sheet[ink]
         for bar in range(spec.bars):
             start = int(rng.integers((width if bar % 2 else height) - spec.bar_px + 1))
-            sheet[(slice(None), slice(start, start + spec.bar_px))[:: 1 if bar % 2 else -1]] = _BAR
+            if bar % 2:
+                sheet[:, start : start + spec.bar_px] = _BAR
+            else:
+                sheet[start : start + spec.bar_px] = _BAR
         sheet[ink] = labels
     if spec.noise:
         noise = rng.standard_normal(sheet.shape, np.float32) * np.float32(spec.noise)
@@ -69,9 +72,9 @@ def perturb_sheet(spec: Perturbations, rng: np.random.Generator, sheet: np.ndarr
 def perturb_image(spec: Perturbations, image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """What is done to each image that the model sees: scaled to `size` (width, height), then through JPEG."""
     if image.shape[1::-1] != size:
-        image = np.asarray(Image.fromarray(image).resize(size, Image.Resampling.LANCZOS))
+        image = np.array(Image.fromarray(image).resize(size, Image.Resampling.LANCZOS))
     if spec.jpeg_quality is not None:
         coded = BytesIO()
         Image.fromarray(image).save(coded, "JPEG", quality=spec.jpeg_quality)
-        image = np.asarray(Image.open(coded, formats=("JPEG",)))
+        image = np.array(Image.open(coded, formats=("JPEG",)))
     return image

@@ -11,6 +11,7 @@ from tasks.jigshape.geometry import geometry
 from tasks.jigshape.render import render
 from tasks.jigshape.sheet import assemble, cut_photo, draw_sheet
 from tasks.jigshape.spec import Spec
+from tasks.photo import needed
 
 _PANEL_PX = 512
 _MARGIN_PX = 16
@@ -23,11 +24,9 @@ _WRONG = (230, 25, 40)
 
 def picture(puzzle: Puzzle, answer: Answer | Invalid, photo: Photo | None) -> Image.Image:
     """Three panels of about 512 px: sheet, answer (wrong pieces outlined in red, empty cells grey), truth."""
-    if photo is None:
-        raise ValueError("got no photo; jigshape draws from the photo: pass the one the puzzle was posed with")
     spec, target = puzzle.spec, puzzle.target
     assert isinstance(spec, Spec)
-    pixels = cut_photo(spec, photo)
+    pixels = cut_photo(spec, needed(photo, "jigshape"))
     sheet = draw_sheet(spec, target, pixels)
     cells = list((answer.partial or [None] * spec.num_pieces) if isinstance(answer, Invalid) else answer)
     given = target.get("clues", ())

@@ -8,15 +8,17 @@ import numpy as np
 
 from tasks.contract import Photo, Puzzle
 from tasks.jigshape.answer import Answer
-from tasks.jigshape.clues import open_cells
+from tasks.jigshape.clues import given_ids
 from tasks.jigshape.edges import draw_signatures
-from tasks.jigshape.geometry import image_sizes
+from tasks.jigshape.geometry import board, image_sizes
 from tasks.jigshape.hints import similar_pieces
+from tasks.jigshape.perturb import perturb_photo
 from tasks.jigshape.prompt import messages
-from tasks.jigshape.sheet import cut_photo, draw_sheet
-from tasks.jigshape.solve import solve_pieces
+from tasks.jigshape.sheet import cut_photo
+from tasks.jigshape.solve import certificate
 from tasks.jigshape.spec import Spec
 from tasks.jigshape.twins import twins
+from tasks.photo import cut_board, needed
 
 NAME = "jigshape"
 VERSION = 2
@@ -32,8 +34,7 @@ def pose(spec: Spec, photo: Photo | None, seed: int) -> Puzzle:
     Without shape the edges are drawn all the same, so that the two specs are a pair: equal photo, cells and sheet.
     The photo's pixels are read only for `hints` and for `certify` other than count.
     """
-    if photo is None:
-        raise ValueError("got no photo; jigshape cuts a photo: pass one")
+    photo = needed(photo, NAME)
     rng = np.random.default_rng(seed)
     by_cell = _edges(spec, rng)  # (N, N, 4)
     rows, columns = np.divmod(rng.permutation(spec.num_pieces), spec.grid)  # cell by id
@@ -44,39 +45,40 @@ def pose(spec: Spec, photo: Photo | None, seed: int) -> Puzzle:
         "cells": np.stack([rows, columns], axis=1).tolist(),
         "signatures": by_cell[rows, columns].tolist(),
     }
+    if spec.clues:
+        clues = given_ids(spec, target["cells"], np.random.default_rng([seed, _CLUES_STREAM]))
+        target |= {"clues": clues, "repeat_clues": spec.repeat_clues}
     if spec.certify != "count":
         target = _certified(spec, photo, seed, target)
+    asked: dict[str, Any] = {}
     if spec.clues:
-        left_open = open_cells(spec, np.random.default_rng([seed, _CLUES_STREAM]))
-        target["clues"] = [index for index, cell in enumerate(target["cells"]) if not left_open[tuple(cell)]]
-        target["repeat_clues"] = spec.repeat_clues
-    groups = similar_pieces(spec, target, cut_photo(spec, photo)) if spec.hints == "color" else []
+        asked["given"] = [[index, *target["cells"][index]] for index in target["clues"]]
+    if spec.hints == "color":
+        asked["alike"] = similar_pieces(spec, target, cut_photo(spec, photo))
+    if asked:
+        target["asked"] = asked
     return Puzzle(
         task=NAME,
         version=VERSION,
         spec=spec,
         photo_id=photo.id,
         seed=seed,
-        messages=messages(spec, target, groups),
+        messages=messages(spec, asked),
         target=target,
         image_sizes=image_sizes(spec),
     )
-
-
-def _solved(spec: Spec, target: dict[str, Any], pixels: np.ndarray) -> bool:
-    return solve_pieces(spec, draw_sheet(spec, target, pixels)).cells == target["cells"]
 
 
 def target_of(answer: Answer, spec: Spec) -> dict[str, Any]:
     """The target of a puzzle made elsewhere, from its right answer: nothing says which edges are tabs.
 
     Raises:
-        ValueError: the spec has clues: nothing says which pieces are given.
+        ValueError: the spec has clues or hints: nothing says which pieces are given, or alike.
     """
-    if spec.clues:
+    if spec.clues or spec.hints != "none":
         raise ValueError(
-            f"got clues {spec.clues} for puzzles made elsewhere; allowed: 0, as nothing says which pieces are given; "
-            "remove clues from the part's spec"
+            f"got clues {spec.clues} and hints {spec.hints} for puzzles made elsewhere; allowed: 0 and none, as "
+            "nothing says which pieces are given or alike; remove clues and hints from the part's spec"
         )
     return {"answer_format": spec.answer_format, "grid": spec.grid, "shape": spec.shape, "cells": answer}
 
@@ -90,17 +92,27 @@ def _edges(spec: Spec, rng: np.random.Generator) -> np.ndarray:
 def _certified(spec: Spec, photo: Photo, seed: int, target: dict[str, Any]) -> dict[str, Any]:
     """The target with the first edges that leave one right answer, or with its own if none of several draws does.
 
-    With certify full the joint solver must find it, too. `certified` says whether there is one, `draws` how many draws
-    were looked at. The permutation is never drawn anew.
+    Edges are chosen by the photo as it is, so that a part with a perturbation stays a pair of the one without; the
+    permutation is never drawn anew. `certified` says whether the puzzle as it is shown has one right answer, `draws`
+    how many draws were looked at.
     """
-    pixels = cut_photo(spec, photo)
+    plain = cut_board(photo, board(spec))
     rows, columns = np.array(target["cells"]).T
-    tried = target
-    for draw in range(1, _MAX_DRAWS + 1):
-        if not twins(spec, tried, pixels) and (spec.certify != "full" or _solved(spec, tried, pixels)):
-            return tried | {"certified": True, "draws": draw}
-        if not spec.shape:
-            return target | {"certified": False, "draws": draw}
-        by_cell = _edges(spec, np.random.default_rng([seed, _REDRAW_STREAM, draw]))
-        tried = target | {"signatures": by_cell[rows, columns].tolist()}
-    return target | {"certified": False, "draws": _MAX_DRAWS}
+    chosen, draws = target, 0
+    for draw in range(_MAX_DRAWS if spec.shape else 1):
+        tried = target
+        if draw:
+            by_cell = _edges(spec, np.random.default_rng([seed, _REDRAW_STREAM, draw]))
+            tried = target | {"signatures": by_cell[rows, columns].tolist()}
+        draws += 1
+        if _has_one_answer(spec, tried, plain):
+            chosen = tried
+            break
+    shown = perturb_photo(spec, plain)
+    return chosen | {"certified": _has_one_answer(spec, chosen, shown), "draws": draws}
+
+
+def _has_one_answer(spec: Spec, target: dict[str, Any], pixels: np.ndarray) -> bool:
+    if twins(spec, target, pixels):
+        return False
+    return spec.certify != "full" or certificate(spec, target, pixels).solved

@@ -13,7 +13,7 @@ from tasks.jigshape.sheet import cut_photo, draw_sheet
 from tasks.jigshape.signatures import read_signatures, solve_signatures
 from tasks.jigshape.solve import certificate, solve_pieces
 from tasks.jigshape.spec import Spec
-from tasks.jigshape.twins import twins
+from tasks.photo import needed
 
 
 def solve_without_vision(puzzle: Puzzle, photo: Photo | None) -> str | None:
@@ -34,20 +34,19 @@ def solve_with_vision(puzzle: Puzzle, photo: Photo | None) -> str | None:
 def certify(puzzle: Puzzle, photo: Photo | None) -> dict[str, bool | None]:
     """What holds for a puzzle.
 
-    certified        the joint solver finds the truth, and no two pieces are the same
+    certified        the joint solver finds the truth, and no swap of two pieces looks as good
     unique by edges  edges alone leave one answer; None if bounded effort did not decide it
     twins            two pieces are the same in shape and in every pixel
-    ambiguous        the solver's answer is wrong and looks as good as the truth, or there are twins
+    ambiguous        another answer looks as good as the truth to the solver, or there are twins
     search failed    the solver's answer is wrong though the truth looks better
     clipped, flat    of ambiguous ones: the wrong pieces are mostly 0 or 255, or hardly vary
     """
     spec = _spec(puzzle)
-    pixels = cut_photo(spec, _given(photo))
-    found = certificate(spec, puzzle.target, pixels)
+    found = certificate(spec, puzzle.target, cut_photo(spec, needed(photo, puzzle.task)))
     return {
         "certified": found.solved,
         "unique by edges": found.geometrically_unique,
-        "twins": bool(twins(spec, puzzle.target, pixels)),
+        "twins": bool(found.twins),
         "ambiguous": found.cause == "ambiguous",
         "search failed": found.cause == "search",
         "clipped": found.content == "clipped",
@@ -57,15 +56,9 @@ def certify(puzzle: Puzzle, photo: Photo | None) -> dict[str, bool | None]:
 
 def _seen(puzzle: Puzzle, photo: Photo | None) -> tuple[Spec, np.ndarray]:
     spec = _spec(puzzle)
-    return spec, draw_sheet(spec, puzzle.target, cut_photo(spec, _given(photo)))
+    return spec, draw_sheet(spec, puzzle.target, cut_photo(spec, needed(photo, puzzle.task)))
 
 
 def _spec(puzzle: Puzzle) -> Spec:
     assert isinstance(puzzle.spec, Spec)
     return puzzle.spec
-
-
-def _given(photo: Photo | None) -> Photo:
-    if photo is None:
-        raise ValueError("got no photo; jigshape cuts a photo: pass the one the puzzle was posed with")
-    return photo

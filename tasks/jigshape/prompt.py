@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tasks.contract import Message
@@ -38,7 +37,7 @@ _COUNTED = (
 )
 _BY_ID = (
     "Answer with ONE JSON object and nothing else. It maps every {which} to [row, column]; " + _COUNTED + " Form:\n"
-    '{{"0": [row, column], "1": [row, column], ..., "{last_id}": [row, column]}}'
+    "{form}"
 )
 _BY_CELL = (
     "Answer with ONE JSON array and nothing else. It holds {grid} rows, from top to bottom, each with the {grid} ids "
@@ -51,6 +50,8 @@ _CELLS_THEN_IDS = (
     "[row, column]; " + _COUNTED + " Write nothing else. Form:\n[[id, id, ...], ..., [id, id, ...]]\n"
     '{{"0": [row, column], "1": [row, column], ..., "{last_id}": [row, column]}}'
 )
+_ALL_IDS = '{{"0": [row, column], "1": [row, column], ..., "{last_id}": [row, column]}}'
+_SOME_IDS = '{"id": [row, column], ...}'
 _ANSWER = {"by_id": _BY_ID, "by_cell": _BY_CELL, "cells_then_ids": _CELLS_THEN_IDS}
 
 _GIVEN = "These pieces are placed already, as [row, column]: {placed}."
@@ -60,17 +61,18 @@ _ALIKE = "Pieces of similar colours, which often lie near each other: {groups}."
 
 _SOLVE = "Solve this {grid}x{grid} jigsaw."
 _BRIEF = {
-    "by_id": 'Answer with JSON, piece id to cell, all from 0: {{"0":[row,column],...}}',
+    "by_id": 'Answer with JSON, piece id to cell, all from 0: {{"{first}":[row,column],...}}',
     "by_cell": "Answer with JSON, rows of piece ids from 0: [[id,...],...]",
     "cells_then_ids": "Answer with JSON, rows of piece ids from 0: [[id,...],...], then piece id to cell: "
     '{{"0":[row,column],...}}',
 }
 
 
-def messages(spec: Spec, target: dict[str, Any], groups: Sequence[Sequence[int]]) -> list[Message]:
+def messages(spec: Spec, asked: dict[str, Any]) -> list[Message]:
     """System and user message (full), or one user message (brief), with the images in their places.
 
-    groups: ids of like colour; none if there are no hints.
+    asked: what differs between puzzles of the spec: `given`, [id, row, col] of each given piece, and `alike`, groups of
+    ids of like colour; both may be missing.
     """
     omitted = spec.clues > 0 and not spec.repeat_clues
     facts = {
@@ -81,8 +83,10 @@ def messages(spec: Spec, target: dict[str, Any], groups: Sequence[Sequence[int]]
         "open": spec.num_open,
         "which": "remaining id" if omitted else "id",
         "cell": "free cell" if omitted else "cell",
+        "form": _SOME_IDS if omitted else _ALL_IDS.format(last_id=spec.num_pieces - 1),
+        "first": "id" if omitted else "0",
     }
-    told = [line.format(**facts) for line in (*_clue_lines(spec, target), *_hint_lines(groups))]
+    told = [line.format(**facts) for line in _told(spec, asked)]
     if spec.wording == "brief":
         question = f"{_SOLVE} {_BRIEF[spec.answer_format]}".format(**facts)
         return [{"role": "user", "content": [*_images(spec), _text("\n".join([question, *told]))]}]
@@ -111,15 +115,15 @@ def _marks(spec: Spec) -> str:
     return _UNLABELLED if spec.input == "sheet" else _NAMED
 
 
-def _clue_lines(spec: Spec, target: dict[str, Any]) -> list[str]:
-    if not spec.clues:
-        return []
-    placed = ", ".join(f"{index} at [{', '.join(map(str, target['cells'][index]))}]" for index in target["clues"])
-    return [f"{_GIVEN.format(placed=placed)} {_REPEAT if spec.repeat_clues else _OMIT}"]
-
-
-def _hint_lines(groups: Sequence[Sequence[int]]) -> list[str]:
-    return [_ALIKE.format(groups="; ".join(", ".join(map(str, ids)) for ids in groups))] if groups else []
+def _told(spec: Spec, asked: dict[str, Any]) -> list[str]:
+    """The lines of clues and hints."""
+    lines = []
+    if "given" in asked:
+        placed = ", ".join(f"{index} at [{row}, {column}]" for index, row, column in asked["given"])
+        lines.append(f"{_GIVEN.format(placed=placed)} {_REPEAT if spec.repeat_clues else _OMIT}")
+    if "alike" in asked:
+        lines.append(_ALIKE.format(groups="; ".join(", ".join(map(str, ids)) for ids in asked["alike"])))
+    return lines
 
 
 def _text(text: str) -> Message:

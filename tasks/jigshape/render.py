@@ -10,6 +10,7 @@ from tasks.jigshape.perturb import perturb_image, perturb_sheet
 from tasks.jigshape.sheet import cut_photo, draw_sheet, label_ink
 from tasks.jigshape.spec import Spec
 from tasks.jigshape.twins import twins
+from tasks.photo import needed
 
 _NOISE_STREAM = 1
 
@@ -17,13 +18,11 @@ _NOISE_STREAM = 1
 def render(puzzle: Puzzle, photo: Photo | None) -> Example:
     """The puzzle with its images: the sheet, or one image for each piece, in id order.
 
-    It is ambiguous if two pieces are the same in shape and in every pixel.
+    It is ambiguous if two pieces to be found are the same in shape and in every pixel.
     """
-    if photo is None:
-        raise ValueError("got no photo; jigshape cuts a photo: pass the one the puzzle was posed with")
     spec = puzzle.spec
     assert isinstance(spec, Spec)
-    pixels = cut_photo(spec, photo)
+    pixels = cut_photo(spec, needed(photo, "jigshape"))
     sheet = draw_sheet(spec, puzzle.target, pixels)
     if spec.noise or spec.bars:
         sheet = perturb_sheet(spec, np.random.default_rng([puzzle.seed, _NOISE_STREAM]), sheet, label_ink(spec))

@@ -32,6 +32,7 @@ def score(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, float]:
 
     With clues pa, em and pa_lenient count the other pieces alone, over their number, and only these and valid apply.
     """
+    answer = checked(answer, target)
     grid, given = target["grid"], target.get("clues", ())
     names = applicable(grid, has_edges(target), clued=bool(given))
     asked = np.ones(grid**2, bool)
@@ -46,6 +47,15 @@ def score(answer: Answer | Invalid, target: dict[str, Any]) -> dict[str, float]:
     if not given:
         scores |= _neighbours(answer, target) | _kinds(right, target)
     return {name: scores[name] for name in names}
+
+
+def checked(answer: Answer | Invalid, target: dict[str, Any]) -> Answer | Invalid:
+    """The answer, invalid if it leaves out a piece that is asked for: only the target tells which those are."""
+    if isinstance(answer, Invalid) or all(cell is not None for cell in answer):
+        return answer
+    given = set(target.get("clues", ()))
+    missing = any(cell is None and index not in given for index, cell in enumerate(answer))
+    return Invalid("wrong_keys", answer) if missing else answer
 
 
 def has_edges(target: dict[str, Any]) -> bool:

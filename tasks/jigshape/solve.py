@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from tasks.jigshape.assembly import assemble_board
+from tasks.jigshape.annealing import anneal
+from tasks.jigshape.assembly import assemble_board, grown
 from tasks.jigshape.contour import pair_costs
 from tasks.jigshape.penalties import Penalties, penalties
 from tasks.jigshape.sheet import draw_piece, draw_sheet, piece_mask
@@ -17,6 +19,8 @@ from tasks.jigshape.twins import twins
 
 FLAT = 3.0
 """Standard deviation, in pixel values, below which a piece hardly varies."""
+_REHEATED = 3
+"""How often the truth is annealed, to see whether something else costs as little."""
 _SAME = 1e-6
 """Costs that differ by less differ by the order of summation only."""
 
@@ -37,7 +41,10 @@ class Certificate:
     geometrically_unique: bool | None
     """Edges alone decide the puzzle; None if that was not decided within a bounded effort."""
     wrong: tuple[int, ...]
-    """Ids that the joint solver misplaced, and those of pieces that are equal pixel for pixel: nobody could tell."""
+    """Ids that the joint solver misplaced, those of twins, and those that could be swapped at no cost: nobody could
+    tell."""
+    twins: tuple[tuple[int, ...], ...]
+    """Groups of ids whose pieces are equal pixel for pixel."""
     cause: Literal["search", "ambiguous"] | None
     """search: the solver's answer costs more than the truth, so a better search could mend it. ambiguous: it does not,
     so what edges and rims show is not enough. None if nothing is wrong."""
@@ -73,19 +80,55 @@ def certificate(spec: Spec, target: dict[str, Any], pixels: np.ndarray) -> Certi
     judge = _judge(spec, sheet, None)
     solution = _solve(judge, seed=0)
     pairs = zip(solution.cells, target["cells"], strict=True)
-    misplaced = {index for index, (given, true) in enumerate(pairs) if given != true}
-    equal = {index for group in twins(spec, target, pixels) for index in group}
-    wrong = tuple(sorted(misplaced | equal))
+    given = frozenset(target.get("clues", ()))
+    misplaced = {index for index, (placed, true) in enumerate(pairs) if placed != true} - given
+    equal = twins(spec, target, pixels)
+    truth = _board(target["cells"], spec.grid)
+    unclear = {index for group in equal for index in group} | (
+        set() if misplaced else _exchangeable(judge, truth, given)
+    )
     cause: Literal["search", "ambiguous"] | None = None
-    if wrong:
-        true_cost = judge.of_board(_board(target["cells"], spec.grid))
-        cause = "search" if solution.cost > true_cost + _SAME else "ambiguous"
+    if misplaced and solution.cost > judge.of_board(truth) + _SAME:
+        cause = "search"
+    if unclear or (misplaced and cause is None):
+        cause = "ambiguous"
+    wrong = tuple(sorted(misplaced | unclear))
     return Certificate(
         geometrically_unique=_unique(spec, target),
         wrong=wrong,
+        twins=tuple(map(tuple, equal)),
         cause=cause,
         content=_content(spec, target, pixels, wrong) if cause == "ambiguous" else None,
     )
+
+
+def _exchangeable(judge: Penalties, board: np.ndarray, given: Collection[int]) -> set[int]:
+    """Ids of pieces that could lie elsewhere at no higher cost, by a swap of two or, where edges are unsure, by what
+    annealing comes to; given pieces stay."""
+    pieces, grid = board.ravel(), judge.grid
+    moved = judge.of_pieces(board, pieces).reshape(len(pieces), len(pieces))  # of each piece on each cell
+    own = np.diag(moved)
+    change = moved + moved.T - own[:, None] - own[None, :]
+    row, column = np.divmod(np.arange(len(pieces)), grid)
+    touching = abs(row[:, None] - row) + abs(column[:, None] - column) == 1  # there `change` sees one that moved
+    movable = ~np.isin(pieces, list(given))
+    doubtful = ((change <= _SAME) | touching) & movable & movable[:, None]
+    trials = []
+    for one, other in np.argwhere(np.triu(doubtful, 1)).tolist():
+        trial = pieces.copy()
+        trial[[one, other]] = pieces[[other, one]]
+        trials.append(trial)
+    if (unsure := judge.unsure(board)).any():
+        annealed = (anneal(judge, board, grown(unsure), np.random.default_rng(seed)) for seed in range(_REHEATED))
+        trials += [trial.ravel() for trial in annealed]
+    limit = judge.of_board(board) + _SAME
+    found: set[int] = set()
+    for trial in trials:
+        moved_cells = trial != pieces
+        if moved_cells[~movable].any() or judge.of_board(trial.reshape(grid, grid)) > limit:
+            continue
+        found |= set(pieces[moved_cells].tolist())
+    return found
 
 
 def _judge(spec: Spec, sheet: np.ndarray, signatures: np.ndarray | None) -> Penalties:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tasks.jigshape.geometry import Layout, geometry
+from tasks.jigshape.geometry import MAX_PIXELS, Layout, geometry, image_sizes
 from tasks.jigshape.perturb import Perturbations
 
 
@@ -43,14 +43,13 @@ class Spec(Perturbations, Layout):
         sheet = geometry(self)
         if self.shape and sheet.radius < 1:
             raise ValueError(
-                f"got a tab radius of {sheet.radius:.2f} px (tab_ratio x piece_px / 2); allowed: 1 px or more; "
+                f"got a tab radius of {sheet.radius:g} px (tab_ratio x piece_px / 2); allowed: 1 px or more; "
                 "raise piece_px or tab_ratio"
             )
         if self.label == "band" and sheet.face is None:
             raise ValueError(
-                f"got a label band of {self.band_px} px and columns of {sheet.column_pitch} px; allowed: a band of at "
-                f"least 5 px and columns of at least {4 * len(str(self.grid**2 - 1)) - 1} px; "
-                "raise band_px, gap_px or piece_px, or set label: none"
+                f"got a label band of {self.band_px} px, {sheet.label_width} px wide; allowed: at least 5 px, at least "
+                f"{4 * len(str(self.grid**2 - 1)) - 1} px wide; raise band_px or piece_px, or set label: none"
             )
         if self.label == "band" and self.label_color == self.ground:
             raise ValueError(f"got label_color and ground both {self.ground}; allowed: two colours; change one")
@@ -58,6 +57,12 @@ class Spec(Perturbations, Layout):
             side = min(sheet.width, sheet.height)
             raise ValueError(
                 f"got bars of {self.bar_px} px on a sheet of {side} px; allowed: up to {side}; lower bar_px"
+            )
+        width, height = image_sizes(self)[0]
+        if max(width * height, sheet.width * sheet.height) > MAX_PIXELS:
+            raise ValueError(
+                f"got a sheet of {sheet.width}x{sheet.height} px, shown at {width}x{height}; allowed: up to "
+                f"{MAX_PIXELS} pixels; lower grid, piece_px or sheet_scale"
             )
         if self.layout == "aligned" and self.sheet_scale != 1:
             raise ValueError(

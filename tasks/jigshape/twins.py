@@ -13,7 +13,8 @@ from tasks.jigshape.spec import Spec
 
 
 def twins(spec: Spec, target: dict[str, Any], pixels: np.ndarray) -> list[list[int]]:
-    """Groups of two or more ids whose pieces are pixel for pixel the same, tabs and blanks included.
+    """Groups of two or more ids whose pieces are pixel for pixel the same, tabs and blanks included. Given pieces are
+    left out: the prompt tells their cells.
 
     pixels: what the pieces are cut from, uint8 (N*p, N*p, 3), before noise and bars.
     """
@@ -22,9 +23,11 @@ def twins(spec: Spec, target: dict[str, Any], pixels: np.ndarray) -> list[list[i
     rows = np.array([inset, inset, -1 - inset, -1 - inset])
     columns = np.array([inset, -1 - inset, inset, -1 - inset])
     probes = pixels.reshape(grid, piece, grid, piece, 3)[:, rows, :, columns].transpose(1, 2, 0, 3)  # (N, N, 4, 3)
+    given = set(target.get("clues", ()))
     suspects: dict[tuple[bytes, tuple[int, ...]], list[int]] = defaultdict(list)
     for index, ((row, column), signature) in enumerate(zip(target["cells"], target["signatures"], strict=True)):
-        suspects[probes[row, column].tobytes(), tuple(signature)].append(index)
+        if index not in given:
+            suspects[probes[row, column].tobytes(), tuple(signature)].append(index)
     found = []
     for ids in suspects.values():
         if len(ids) > 1:

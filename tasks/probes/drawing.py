@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from tasks.contract import Example, Invalid, Photo, Puzzle
-from tasks.photo import cut_board
+from tasks.photo import cut_board, needed
 from tasks.probes.spec import Spec, board, messages
 
 NAME = "probes"
@@ -24,7 +24,7 @@ def pose(spec: Spec, photo: Photo | None, seed: int) -> Puzzle:
         task=NAME,
         version=VERSION,
         spec=spec,
-        photo_id=_given(photo).id,
+        photo_id=needed(photo, NAME).id,
         seed=seed,
         messages=messages(spec),
         target={"kind": spec.kind, "grid": spec.grid, "number": number},
@@ -36,7 +36,7 @@ def render(puzzle: Puzzle, photo: Photo | None) -> Example:
     """The photo's largest centred square with one cell covered, lines on top."""
     spec = puzzle.spec
     assert isinstance(spec, Spec)
-    pixels = cut_board(_given(photo), board(spec)).copy()
+    pixels = cut_board(needed(photo, NAME), board(spec)).copy()
     left, top, right, bottom = _cell(spec, puzzle.target["number"])
     pixels[top:bottom, left:right] = spec.missing_color
     for line in range(1, spec.grid):
@@ -67,9 +67,3 @@ def _cell(spec: Spec, number: int) -> tuple[int, int, int, int]:
         (column + 1) * spec.cell_px,
         (row + 1) * spec.cell_px,
     )
-
-
-def _given(photo: Photo | None) -> Photo:
-    if photo is None:
-        raise ValueError("got no photo; probes draw on a photo: pass one")
-    return photo

@@ -27,7 +27,7 @@ def picture_of(spec: Spec, sheet: np.ndarray, pieces: Sequence[int], title: str,
     draw = ImageDraw.Draw(image)
     for piece in pieces:
         top, left = (scale * (corner - shape.reach) for corner in shape.body(piece, spec.grid))
-        side = scale * shape.canvas - 1
+        side = max(0.0, scale * shape.canvas - 1)
         frame = (left, top, left + side, top + side)
         draw.rectangle(frame, outline=_RIGHT if right else _WRONG, width=max(2, round(side / 20)))
     font = ImageFont.load_default(size=18)

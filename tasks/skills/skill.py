@@ -12,6 +12,9 @@ from PIL import Image
 
 from tasks import jigshape
 from tasks.contract import Example, Invalid, Photo, Puzzle, Span, Task
+from tasks.jigshape.sheet import cut_photo
+from tasks.jigshape.twins import twins
+from tasks.photo import needed
 from tasks.skills.picture import picture_of
 from tasks.skills.prompt import messages
 from tasks.skills.spec import Spec, board, caution
@@ -75,12 +78,22 @@ class Skill:
         )
 
     def render(self, puzzle: Puzzle, photo: Photo | None) -> Example:
-        """The sheet of the jigsaw. Pieces that look alike share their edges, so a question about shape stays clear."""
+        """The sheet of the jigsaw. Ambiguous if a piece of the question or its answer has a twin; twins share their
+        edges, so a question about shape stays clear."""
         spec = puzzle.spec
         assert isinstance(spec, Spec)
         jigsaw = replace(puzzle, task=jigshape.TASK.name, spec=spec.puzzle, target=puzzle.target["jigsaw"])
         drawn = jigshape.TASK.render(jigsaw, photo)
-        return Example(puzzle, drawn.images, ambiguous=drawn.ambiguous and not spec.by_shape)
+        doubtful = drawn.ambiguous and not spec.by_shape and self._in_doubt(puzzle, needed(photo, self.name))
+        return Example(puzzle, drawn.images, ambiguous=doubtful)
+
+    def _in_doubt(self, puzzle: Puzzle, photo: Photo) -> bool:
+        """Whether a piece of the question, or its answer, looks exactly like another."""
+        spec, target = puzzle.spec, puzzle.target
+        assert isinstance(spec, Spec)
+        concerned = {*target["asked"]["pieces"], target["answer"] if isinstance(target["answer"], int) else None}
+        groups = twins(spec.puzzle, target["jigsaw"], cut_photo(spec.puzzle, photo))
+        return any(concerned & set(group) for group in groups)
 
     def gold(self, target: dict[str, Any]) -> str:
         """The reference answer: nothing but what is asked for."""

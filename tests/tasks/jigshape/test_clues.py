@@ -7,6 +7,7 @@ import pytest
 
 from tasks.contract import Invalid
 from tasks.jigshape import TASK
+from tasks.jigshape.prompt import messages
 from tasks.jigshape.spec import Spec
 
 KINDS = [
@@ -79,14 +80,36 @@ def test_pieces_that_are_to_be_left_out_must_be_left_out(pose):
     assert TASK.score(answer, puzzle.target)["em"] == 1
 
 
-def test_repeating_the_clues_instead_of_answering_earns_nothing(pose):
+def test_an_answer_that_leaves_out_what_is_asked_for_is_no_valid_one(pose):
     puzzle = pose(3, 1, clues=4, repeat_clues=False)
     clues, others = puzzle.target["clues"], [i for i in range(9) if i not in puzzle.target["clues"]]
     cells = puzzle.target["cells"]
-    text = json.dumps({str(i): cells[i] for i in clues} | {str(others[0]): cells[others[1]]})
-    answer = TASK.parse(text, puzzle.spec)
-    assert not isinstance(answer, Invalid)
-    assert TASK.score(answer, puzzle.target)["pa"] == 0
+    for chosen in (clues + others[:1], others[:4] + clues[:1]):
+        answer = TASK.parse(json.dumps({str(i): cells[i] for i in chosen}), puzzle.spec)
+        right = len(set(chosen) & set(others))
+        assert TASK.score(answer, puzzle.target) == {"pa": 0, "em": 0, "valid": 0, "pa_lenient": right / 5}
+        assert TASK.diagnose(answer, puzzle.target)["reason"] == "wrong_keys"
+
+
+def test_the_form_in_the_prompt_names_no_piece_that_is_to_be_left_out(pose):
+    for wording in ("full", "brief"):
+        text = pose(3, 1, clues=4, repeat_clues=False, wording=wording).messages[-1]["content"][-1]["text"]
+        assert '{"id"' in text
+        assert '"0"' not in text
+        assert '{"0"' in pose(3, 1, clues=4, wording=wording).messages[-1]["content"][-1]["text"]
+
+
+@each_kind
+def test_all_that_the_prompt_depends_on_is_what_is_asked(pose, fields):
+    for seed in range(5):
+        puzzle = pose(seed=seed, **fields)
+        assert messages(puzzle.spec, json.loads(json.dumps(puzzle.target["asked"]))) == puzzle.messages
+
+
+def test_puzzles_made_elsewhere_have_no_clues_and_no_hints():
+    for fields in ({"clues": 3}, {"hints": "color"}):
+        with pytest.raises(ValueError, match="remove clues and hints"):
+            TASK.target_of([[0, 0], [0, 1], [1, 0], [1, 1]], Spec(grid=3, **fields))
 
 
 def guess(rng, puzzle, *, by_flats):

@@ -37,7 +37,9 @@ def test_hints_change_the_prompt_alone(make_photo):
     spec = Spec(grid=3, piece_px=24, tab_ratio=0.3)
     photo = make_photo(80, 80)
     plain, hinted = (TASK.make(spec.model_copy(update={"hints": hints}), photo, 5) for hints in ("none", "color"))
-    assert plain.puzzle.target == hinted.puzzle.target
+    asked = hinted.puzzle.target["asked"]
+    assert hinted.puzzle.target == plain.puzzle.target | {"asked": asked}
+    assert groups_in(hinted.puzzle) == asked["alike"]
     assert np.array_equal(plain.images[0], hinted.images[0])
     assert plain.puzzle.messages != hinted.puzzle.messages
     assert len(groups_in(hinted.puzzle)) <= 3

@@ -140,3 +140,38 @@ def test_a_fully_certified_puzzle_is_one_that_the_joint_solver_solves(monkeypatc
     failed = TASK.pose(spec, photo, 5).target
     assert (failed["certified"], failed["draws"]) == (False, 8)
     assert failed["signatures"] == own["signatures"]
+
+
+def blobs(grid, piece_px):
+    """Grey all over but for a small square of a colour of its own in the middle of each cell: no rim tells anything."""
+    pixels = np.full((grid * piece_px, grid * piece_px, 3), 128, np.uint8)
+    rng = np.random.default_rng(0)
+    for row in range(grid):
+        for column in range(grid):
+            y, x = row * piece_px + piece_px // 2 - 3, column * piece_px + piece_px // 2 - 3
+            pixels[y : y + 6, x : x + 6] = rng.integers(0, 256, 3)
+    return ImagePhoto(Image.fromarray(pixels))
+
+
+def test_an_answer_that_is_right_by_luck_certifies_nothing():
+    lucky = 0
+    for seed in range(30):
+        spec, target, pixels = cut(blobs(4, 32), 4, seed)
+        found = certificate(spec, target, pixels)
+        if found.solved:
+            assert found.geometrically_unique
+        elif solve_pieces(spec, draw_sheet(spec, target, pixels)).cells == target["cells"]:
+            lucky += 1
+            assert found.cause == "ambiguous"
+    assert lucky
+    for seed in range(24):
+        spec, target, pixels = cut(blobs(2, 32), 2, seed, shape=False)
+        assert not certificate(spec, target, pixels).solved
+
+
+def test_twins_make_a_puzzle_ambiguous_even_where_the_search_failed(monkeypatch):
+    spec, target, pixels = cut(one_color(0, 0, 0), 5)
+    monkeypatch.setattr(solve, "assemble_board", lambda judge, seed: np.arange(25).reshape(5, 5))
+    found = certificate(spec, target, pixels)
+    assert found.twins
+    assert (found.cause, found.content) == ("ambiguous", "clipped")

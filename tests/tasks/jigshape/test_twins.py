@@ -81,3 +81,37 @@ def test_a_photo_that_leaves_no_puzzle_is_said_to_be_uncertified(make_photo, sha
     assert TASK.render(puzzle, photo).ambiguous
     own = TASK.pose(spec.model_copy(update={"certify": "count"}), photo, 0).target
     assert puzzle.target["signatures"] == own["signatures"]
+
+
+def test_a_twin_whose_cell_is_given_leaves_no_doubt(make_photo):
+    spec = Spec(grid=4, clues=10, **SMALL)
+    photo = photo_with_plain_rows(make_photo, spec, 2)
+    seen = set()
+    for seed in range(40):
+        example = TASK.make(spec, photo, seed)
+        target = example.puzzle.target
+        plain = {name: value for name, value in target.items() if name != "clues"}
+        groups = by_comparing_all(spec, plain, cut_photo(spec, photo))
+        still_open = [sum(index not in target["clues"] for index in group) for group in groups]
+        assert example.ambiguous == any(count > 1 for count in still_open)
+        seen.add((bool(groups), example.ambiguous))
+    assert seen >= {(True, False), (False, False)}
+
+
+@pytest.mark.parametrize(
+    "fields", [{"mirrored": True}, {"greyscale": True}, {"brightness": 1.6}, {"noise": 9.0}], ids=str
+)
+def test_a_perturbed_puzzle_keeps_the_edges_of_its_pair(make_photo, fields):
+    spec = Spec(grid=4, certify="redraw", **SMALL)
+    pixels = np.asarray(photo_with_plain_rows(make_photo, spec, 2).image).copy()
+    half = len(pixels) // 2
+    pixels[:half] = 170 + pixels[:half] // 64  # nearly plain, and plain once it is clipped
+    photo = ImagePhoto(Image.fromarray(pixels))
+    own = [TASK.pose(spec, photo, seed).target for seed in range(40)]
+    others = [TASK.pose(spec.model_copy(update=fields), photo, seed).target for seed in range(40)]
+    assert [target["signatures"] for target in own] == [target["signatures"] for target in others]
+    assert max(target["draws"] for target in own) > 1
+    assert all(target["certified"] for target in own)
+    for seed, target in enumerate(others):
+        puzzle = TASK.pose(spec.model_copy(update=fields), photo, seed)
+        assert target["certified"] == (not TASK.render(puzzle, photo).ambiguous)

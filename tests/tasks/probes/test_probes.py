@@ -132,7 +132,7 @@ def test_lines_wider_than_half_a_cell_are_refused():
 
 
 def test_posing_and_rendering_need_a_photo(make_photo):
-    with pytest.raises(ValueError, match="pass one"):
+    with pytest.raises(ValueError, match="is posed with"):
         TASK.pose(NINE, None, 0)
-    with pytest.raises(ValueError, match="pass one"):
+    with pytest.raises(ValueError, match="is posed with"):
         TASK.render(TASK.pose(NINE, make_photo(8, 8), 0), None)
