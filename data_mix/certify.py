@@ -95,19 +95,20 @@ def certify(request: Request) -> list[Examined]:
         raise ValueError(
             problem("recipe", "no puzzle that can be examined", f"parts of {', '.join(names)}", "do name such a part")
         )
-    examined = {}
-    work = in_processes(examine, mixture, positions, request.workers)
-    for position, result in tqdm(work, total=len(positions), desc="certifying", unit="puzzle"):
-        examined[position] = result
-    found = [examined[position] for position in positions]
+    found: list[Examined] = []
     try:
         request.out.parent.mkdir(parents=True, exist_ok=True)
-        doubtful = [json.dumps(asdict(each)) + "\n" for each in found if not each.holds["certified"]]
-        request.out.write_text("".join(doubtful), encoding="utf-8")
+        with request.out.open("w", encoding="utf-8") as listed:  # before the work: what cannot be written is told now
+            work = in_processes(examine, mixture, positions, request.workers)
+            for _, result in tqdm(work, total=len(positions), desc="certifying", unit="puzzle"):
+                found.append(result)
+                if not result.holds["certified"]:
+                    listed.write(json.dumps(asdict(result)) + "\n")
     except OSError as error:
         got, allowed = f"{request.out} ({error.strerror})", "a file in a writable folder"
         raise ValueError(problem("out", got, allowed, "do write out=FILE")) from error
-    return found
+    order = {name: number for number, name in enumerate(mixture.counts())}
+    return sorted(found, key=lambda each: (order[each.part], each.index))
 
 
 def table(examined: Sequence[Examined]) -> str:

@@ -31,11 +31,13 @@ def as_messages(value: Any, num_images: int) -> list[Message]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise UnusableRow("messages that are no JSON") from None
     if not isinstance(value, list) or not value or not all(isinstance(turn, dict) for turn in value):
         raise UnusableRow("messages that are no list of turns")
     messages = [_turn(turn) for turn in value]
+    if any(_has_surrogates(part.get("text", "")) for turn in messages for part in turn["content"]):
+        raise UnusableRow("a text with half a character")
     if not _num_images(messages):
         for turn in messages:
             turn["content"] = [piece for part in turn["content"] for piece in _pieces(part["text"])]
@@ -100,6 +102,11 @@ def _pieces(text: str) -> list[dict[str, str]]:
         if kept:
             pieces.append({"type": "text", "text": kept})
     return pieces
+
+
+def _has_surrogates(text: str) -> bool:
+    """Whether a text holds lone surrogates, which no tokenizer takes."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _num_images(messages: list[Message]) -> int:

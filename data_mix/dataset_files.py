@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 from datasets.exceptions import DatasetsError
+from httpx import HTTPError
 
 from recipes.schema import Dataset
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_FAILURES = (OSError, ValueError, RuntimeError, DatasetsError, pa.ArrowException)
+_FAILURES = (OSError, ValueError, RuntimeError, ImportError, HTTPError, DatasetsError, pa.ArrowException)
 """What the libraries raise for datasets that are not there, not readable, or no datasets."""
 
 
@@ -36,12 +39,29 @@ def open_dataset(given: Dataset, place: str) -> datasets.Dataset:
         raise ValueError(
             f"{place}.revision: got {given.revision} of the folder {folder}; allowed: null for a folder; do remove it"
         )
+    _check_card(folder, place)
     try:
         return _opened(given, folder, place)
     except _Refused:
         raise
     except _FAILURES as error:
         raise ValueError(f"{place}.name: {_said(given, folder, error)}") from error
+
+
+def _check_card(folder: Path, place: str) -> None:
+    """A folder's card may say which files are its data: they must be below it, as nothing else was asked for."""
+    try:
+        _, header, _ = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+        card = yaml.safe_load(header)
+    except (OSError, ValueError, yaml.YAMLError):
+        return
+    configs = card.get("configs") if isinstance(card, dict) else None
+    outside = re.findall(r"[\w+]+://[^\s'\",\]}]*|\.\./[^\s'\",\]}]*", json.dumps(configs, default=str))
+    if outside:
+        raise ValueError(
+            f"{place}.name: got the folder {folder}, whose card names {outside[0]}; allowed: files below the folder; "
+            "do mend data_files in its README.md"
+        )
 
 
 class _Refused(ValueError):  # noqa: N818

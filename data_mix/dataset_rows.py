@@ -44,6 +44,11 @@ class Rows(Protocol):
         """All other columns that are read."""
         ...
 
+    @property
+    def ours(self) -> bool:
+        """Whether an export of ours wrote them, so that their images are whole."""
+        ...
+
     def wanted(self, row: dict[str, Any]) -> bool:
         """Whether a row is of the kind that the part asks for."""
         ...
@@ -85,6 +90,7 @@ class OwnRows:
     texts: tuple[str, ...]
     place: str
     images: str = "images"
+    ours: bool = True
 
     def wanted(self, row: dict[str, Any]) -> bool:
         if row["task"] != self.task.name or any(row[name] != value for name, value in self.where.items()):
@@ -97,7 +103,7 @@ class OwnRows:
         try:
             spec = json.loads(row["spec"])
             return all(spec.get(name) == value for name, value in self.named.items())
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             return True  # `puzzle` tells what is wrong with it
 
     def photo_id(self, row: dict[str, Any], files: list[Buffer]) -> str | None:
@@ -108,7 +114,7 @@ class OwnRows:
             spec = self.task.Spec.model_validate_json(row["spec"])
             messages, target = json.loads(row["messages"]), json.loads(row["target"])
             answer = self.task.parse(self.task.gold(target), spec)
-        except (ValidationError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValidationError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise UnusableRow(f"no puzzle of {self.task.name}: {type(error).__name__}") from error
         if isinstance(answer, Invalid):
             raise UnusableRow(f"a reference answer that is none: {answer.reason}")
@@ -132,6 +138,7 @@ class OtherRows:
     """Asked where the dataset says nothing of it."""
     stream: tuple[str, ...]
     """Sets its puzzles apart from those of other datasets."""
+    ours: bool = False
 
     @property
     def images(self) -> str:

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import datasets
 import numpy as np
 import pyarrow as pa
+from tqdm import tqdm
 
 from data_mix.conversations import UnusableRow
 from data_mix.dataset_files import open_dataset
 from data_mix.dataset_rows import Rows, Sizes, rows_of
 from data_mix.images import BadPhoto, decode_rgb, encoded_size
-from data_mix.source import Posed
+from data_mix.source import HELD_OUT_COUNT, Posed
 from recipes.schema import Part
 from tasks import Example, Puzzle
 
@@ -110,6 +111,10 @@ class DatasetSource:
     def inputs(self) -> str:
         return self.digest
 
+    def photo_ids(self) -> set[str]:
+        """Ids of the photos that the used rows show."""
+        return {_of_file(id_) for row in self.taken if row.photo_id for id_ in row.photo_id.split("+")}
+
 
 def dataset_source(name: str, part: Part, *, split: str, foreign: frozenset[str]) -> DatasetSource:
     """The source of a part that names a dataset. Its rows are looked through, headers of images included, once.
@@ -131,6 +136,7 @@ def dataset_source(name: str, part: Part, *, split: str, foreign: frozenset[str]
     taken: list[_Taken] = []
     unusable: list[tuple[int, str]] = []
     num_other = num_held_out = 0
+    bar = tqdm(total=part.count, desc=f"looking through {part.dataset.name}", unit="row", leave=False, disable=None)
     for number, row in _numbered(texts):
         if len(taken) == part.count:
             break
@@ -144,6 +150,9 @@ def dataset_source(name: str, part: Part, *, split: str, foreign: frozenset[str]
                 num_held_out += 1
                 continue
             sizes = tuple(encoded_size(pa.BufferReader(content), name="image") for content in contents)
+            if not rows.ours:  # decoded to their end now, or a broken one would end the run later
+                for content in contents:
+                    decode_rgb(content.to_pybytes(), _GROUND, name="image")
             puzzle = rows.puzzle(row, number, photo_id, sizes)
         except UnusableRow as error:
             unusable.append((number, str(error)))
@@ -153,9 +162,11 @@ def dataset_source(name: str, part: Part, *, split: str, foreign: frozenset[str]
             continue
         digest.update(f"{number} {puzzle.key}\n".encode())
         taken.append(_Taken(number, photo_id, sizes))
+        bar.update()
+    bar.close()
     passed = _Passed(num_other, num_held_out, tuple(unusable))
     if len(taken) < part.count:
-        count = f"data.parts.{name}.count" if split == "train" else "eval.count and eval.final_count"
+        count = f"data.parts.{name}.count" if split == "train" else HELD_OUT_COUNT
         lower = f"lower {count} to {len(taken)}, or " if taken else ""
         raise ValueError(
             f"got {len(taken)} rows for part {name} from {part.dataset.name}, which has {len(data)} ({passed}); "
@@ -196,8 +207,10 @@ def encoded_images(pictures: datasets.Dataset, number: int) -> list[pa.Buffer]:
 def _content(image: pa.StructScalar) -> pa.Buffer:
     if image["bytes"].is_valid:
         return image["bytes"].as_buffer()
-    path = image["path"].as_py()
+    path = Path(image["path"].as_py() or "")
+    if not path.is_file():  # a device or a pipe might never end
+        raise UnusableRow(f"an image whose file {path} is none")
     try:
-        return pa.py_buffer(Path(path or "").read_bytes())
+        return pa.py_buffer(path.read_bytes())
     except OSError as error:
         raise UnusableRow(f"an image whose file {path} cannot be read") from error

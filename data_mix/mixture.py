@@ -27,6 +27,7 @@ class Mixture:
         use: Use = "distinct",
         min_piece_px: int | None = None,
         shuffle: bool = True,
+        trained: frozenset[str] = frozenset(),
     ) -> None:
         """
         Args:
@@ -37,6 +38,7 @@ class Mixture:
             use: distinct: puzzle i of a part gets the i-th photo of a permutation, whole. reuse: a random crop of any.
             min_piece_px: fewest source px of a piece's side; None: as many as the piece has.
             shuffle: mix the parts by a seeded permutation; False: part after part.
+            trained: ids of photos whose dataset rows are left out, beside those of the other splits.
 
         Raises:
             ValueError: a part has too few photos that are large enough, or a dataset that does not serve; all such
@@ -46,7 +48,7 @@ class Mixture:
         pool = photos.split(split) if photos else ()
         splits = photos.splits if photos else {}
         # A photo may be held out or trained on, never both.
-        foreign = frozenset(id_ for id_, other in splits.items() if (other == "train") != (split == "train"))
+        foreign = trained.union(id_ for id_, other in splits.items() if (other == "train") != (split == "train"))
         self._sources: list[Source] = []
         problems = []
         for name, part in parts.items():
@@ -122,9 +124,21 @@ def first_puzzles(recipe: Recipe, photos: PhotoSet | None, split: str, count: in
     parts = recipe.data.parts if split == "train" else evaluation_parts(recipe)
     counts = {name: min(count, part.count) if split == "train" else count for name, part in parts.items()}
     counted = {name: part.model_copy(update={"count": counts[name]}) for name, part in parts.items() if count}
+    judged_rows = split != "train" and any(part.dataset for part in counted.values())
     return Mixture(
-        counted, photos, split=split, seed=recipe.seed, use=given.use, min_piece_px=given.min_piece_px, shuffle=False
-    )
+        counted, photos, split=split, seed=recipe.seed, use=given.use, min_piece_px=given.min_piece_px, shuffle=False,
+        trained=_trained_ids(recipe) if judged_rows else frozenset(),
+    )  # fmt: skip
+
+
+def _trained_ids(recipe: Recipe) -> frozenset[str]:
+    """Ids of the photos that the training parts' dataset rows show."""
+    sources = [
+        dataset_source(name, part, split="train", foreign=frozenset())
+        for name, part in recipe.data.parts.items()
+        if part.dataset is not None
+    ]
+    return frozenset().union(*(source.photo_ids() for source in sources))
 
 
 def evaluation_parts(recipe: Recipe) -> dict[str, Part]:

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from data_mix.photos import FilePhoto
-from data_mix.source import Posed
+from data_mix.source import HELD_OUT_COUNT, Posed
 from data_mix.streams import stream, stream_seed
 from recipes.schema import Part
 from tasks import TASKS, Board, Photo, Spec, Task
@@ -176,7 +176,7 @@ def _check_enough(source: PhotoSource, board: Board, num_pool: int) -> None:
     least = [f"{side * source.min_scale:.0f}" for side in board[:2]]
     do = ["name a folder with more or larger photos (data.photos.folder)"]
     if source.use == "distinct":
-        count = f"data.parts.{source.name}.count" if source.split == "train" else "eval.count and eval.final_count"
+        count = f"data.parts.{source.name}.count" if source.split == "train" else HELD_OUT_COUNT
         do.append("let a photo serve more than once (data.photos.use=reuse)")
         if source.photos:
             do.append(f"lower {count} to {len(source.photos)}")

@@ -195,5 +195,6 @@ def _no_photos(folders: Sequence[Path], skipped: Sequence[Skipped]) -> str:
 
 
 def _printable(path: str) -> str:
-    """A path that can be written to any log: a name may hold bytes that are no UTF-8."""
-    return os.fsencode(path).decode("utf-8", errors="backslashreplace")
+    """A path that can be written to any log: a name may hold line breaks, or bytes that are no UTF-8."""
+    text = os.fsencode(path).decode("utf-8", errors="backslashreplace")
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)

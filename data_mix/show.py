@@ -55,7 +55,7 @@ def parse_request(argv: Sequence[str]) -> Request:
     line = CommandLine(argv, ("split", "count", "out"))
     split, count = line.choice("split", SPLITS, "train"), line.number("count", 3)
     recipe = line.recipe()
-    return Request(recipe, split, count, Path(line.text("out") or f"shown/{recipe.name}-{split}"))
+    return Request(recipe, split, count, Path(line.text("out") or f"shown/{recipe.name}-{split}").expanduser())
 
 
 def tokens_of(encoder: Encoder, puzzle: Puzzle, gold: str) -> Tokens:
@@ -129,7 +129,7 @@ def show(request: Request) -> str:
     except OSError as error:
         got = f"{request.out} ({error.strerror or error})"
         raise ValueError(problem("out", got, "a folder that can be written", "do name another, out=DIR")) from error
-    lines = [f"page: {request.out / INDEX}"]
+    lines = [*puzzles.summary(), f"page: {request.out / INDEX}"]
     reasons = dict.fromkeys(one.tokens for one in examples if isinstance(one.tokens, str))
     lines += [f"tokens: not known here ({reason})" for reason in reasons]
     rows = [(part, str(len(ours)), token_range(ours)) for part, ours in by_part(examples)]

@@ -9,6 +9,9 @@ from PIL import Image
 
 from tasks import TASKS, Example, Photo, Puzzle, Task
 
+HELD_OUT_COUNT = "the number of puzzles (count, or eval.count and eval.final_count)"
+"""What decides how many held-out puzzles are asked for, in errors."""
+
 
 class Stored(Protocol):
     """Images that exist already, instead of being rendered."""

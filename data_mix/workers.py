@@ -51,7 +51,7 @@ def in_processes(
     except BrokenProcessPool:
         raise ValueError(
             "got a worker that was ended from outside, probably for its memory; allowed: as many as fit; do lower "
-            "workers or data.photos.cache_mb, and run the command again: it continues"
+            "workers or data.photos.cache_mb, and run the command again"
         ) from None
     finally:
         for worker in () if over else multiprocessing.active_children():

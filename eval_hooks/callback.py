@@ -18,7 +18,7 @@ from eval_hooks.pictures import write_pictures
 from eval_hooks.records import Record, read_records, write_records
 from eval_hooks.run import evaluate, plan_batches
 from eval_hooks.run_files import evaluated_steps, keep_best, pictures_folder, records_file
-from eval_hooks.summary import Summary, metrics, summarize, table
+from eval_hooks.summary import Solved, Summary, metrics, summarize, table
 from eval_hooks.wandb_log import log_evaluation
 from models.load import Loaded
 from recipes.schema import Recipe
@@ -55,7 +55,7 @@ class EvalCallback(TrainerCallback):
         self._run = Path(recipe.output_dir)
         self.final_summary: Summary = {}
         """The summary after the last step; empty before it, and with final_count 0."""
-        self._solved = read_solved()
+        self._solved = solved_or_nothing()
         plan_batches(loaded, self._larger, recipe.eval.batch)
 
     def on_train_begin(
@@ -139,6 +139,15 @@ class EvalCallback(TrainerCallback):
                 epoch = state.epoch if step == state.global_step else None
                 state.log_history.append(_history_entry("eval", step, summary, epoch))
         return state.global_step not in steps
+
+
+def solved_or_nothing() -> Solved:
+    """What programs earned; a damaged file of theirs must not stop a run."""
+    try:
+        return read_solved()
+    except (ValueError, OSError) as error:
+        logger.warning("the tables go without the programs' baselines: %s", error)
+        return {}
 
 
 def _first(records: list[Record], count: int) -> list[Record]:

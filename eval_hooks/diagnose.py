@@ -1,6 +1,6 @@
 """What went wrong in stored answers, part by part.
 
-    python -m eval_hooks.diagnose records=runs/mixed_grid/records/final.jsonl [records=FILE ...] [part=NAME] [out=DIR]
+    python -m eval_hooks.diagnose records=runs/mixed_grid/records/final.jsonl [part=NAME] [model=NAME] [out=DIR]
 
 Every text is read again and diagnosed by its task. How what a task says becomes one number per part is told in
 eval_hooks/aggregate.py, for all tasks alike. Written are diagnosis.json with all of it, and for each part
@@ -30,9 +30,10 @@ from recipes.fields import did_you_mean, problem, shown
 from tasks import TASKS
 
 USAGE = """\
-usage: python -m eval_hooks.diagnose records=FILE [records=FILE ...] [part=NAME] [out=DIR]
+usage: python -m eval_hooks.diagnose records=FILE [records=FILE ...] [part=NAME] [model=NAME] [out=DIR]
   records     files of scored answers, as runs keep them in records/; all of one model and step
   part        diagnose this part alone
+  model       diagnose the answers of this model, or program, alone
   out         folder for pictures and diagnosis.json; default: <first file's name>-diagnosis beside it"""
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]{0,99}")
@@ -45,7 +46,11 @@ class Request:
 
     records: tuple[Path, ...]
     part: str | None
+    model: str | None
     out: Path
+
+
+_MAX_GRID = 64
 
 
 class Kind(NamedTuple):
@@ -73,7 +78,7 @@ def parse_request(argv: Sequence[str]) -> Request:
     Raises:
         ValueError: every problem of the command line, a line each.
     """
-    given: dict[str, list[str]] = {"records": [], "part": [], "out": []}
+    given: dict[str, list[str]] = {"records": [], "part": [], "model": [], "out": []}
     problems = []
     for token in argv:
         name, _, value = token.partition("=")
@@ -84,7 +89,9 @@ def parse_request(argv: Sequence[str]) -> Request:
         else:
             given[name].append(value)
     problems += [
-        problem(name, "two values", "one", "do remove one of them") for name in ("part", "out") if len(given[name]) > 1
+        problem(name, "two values", "one", "do remove one of them")
+        for name in ("part", "model", "out")
+        if len(given[name]) > 1
     ]
     files = tuple(map(Path, given["records"]))
     if not files:
@@ -96,21 +103,28 @@ def parse_request(argv: Sequence[str]) -> Request:
     ]
     if problems:
         raise ValueError("\n".join(dict.fromkeys(problems)))
-    out = Path(given["out"][0]) if given["out"] else files[0].with_name(f"{files[0].stem}-diagnosis")
-    return Request(files, next(iter(given["part"]), None), out)
+    out = Path(given["out"][0]).expanduser() if given["out"] else files[0].with_name(f"{files[0].stem}-diagnosis")
+    part, model = (next(iter(given[name]), None) for name in ("part", "model"))
+    return Request(files, part, model, out)
 
 
-def read_parts(files: Sequence[Path], part: str | None = None) -> dict[str, list[Record]]:
-    """Part -> its records, in their order; the one part alone if it is named.
+def read_parts(files: Sequence[Path], part: str | None = None, model: str | None = None) -> dict[str, list[Record]]:
+    """Part -> its records, in their order; those of the one part or model alone that is named.
 
     Raises:
         ValueError: a file is none of records, nothing is left to diagnose, a part's name could name no file, its
             records are of several tasks or versions, or an answer is there twice.
     """
     parts: dict[str, list[Record]] = {}
+    models: dict[str, None] = {}
     for file in files:
         for record in read_records(file).records:
-            parts.setdefault(record.part, []).append(record)
+            models[record.model] = None
+            if model in (None, record.model):
+                parts.setdefault(record.part, []).append(record)
+    if model is not None and model not in models:
+        known = list(map(_line, models))
+        raise ValueError(problem("model", shown(model), ", ".join(known), did_you_mean(model, known)))
     if not parts:
         got = f"{', '.join(map(str, files))} without a whole record"
         raise ValueError(problem("records", got, "scored answers", "do name the file of an evaluation that has begun"))
@@ -119,10 +133,12 @@ def read_parts(files: Sequence[Path], part: str | None = None) -> dict[str, list
             known = list(map(_line, parts))
             raise ValueError(problem("part", shown(part), ", ".join(known), did_you_mean(part, known)))
         parts = {part: parts[part]}
-    for name, records in parts.items():
+    for name in parts:
         if not _FILE_NAME.fullmatch(name):
             allowed = "at most 100 letters, digits, _, + and -: it names files"
             raise ValueError(problem("part", ascii(name)[:60], allowed, "do choose another with part=NAME"))
+    kind_of(parts)
+    for name, records in parts.items():
         _check_answers(name, records)
     return parts
 
@@ -155,7 +171,9 @@ def kind_of(parts: Mapping[str, Sequence[Record]]) -> Kind:
             for kind, names in found.items()
         )
         allowed = "one model, step, protocol and split"
-        raise ValueError(problem("records", got, allowed, "do name fewer files, or a part with part=NAME"))
+        raise ValueError(
+            problem("records", got, allowed, "do name fewer files, or choose with model=NAME or part=NAME")
+        )
     return next(iter(found))
 
 
@@ -180,7 +198,7 @@ def diagnose_part(part: str, records: Sequence[Record]) -> PartDiagnosis:
         try:
             answer = task.parse(record.text, task.Spec.model_validate_json(json.dumps(record.spec)))
             diagnoses.append((task.diagnose(answer, record.target), task.score(answer, record.target)[task.primary]))
-            grid = max(grid, record.target.get("grid", grid))
+            grid = max(grid, _grid(record))
         except (LookupError, TypeError, ValueError) as error:
             got = f"a spec or target that task {name} does not know ({type(error).__name__}: {_line(str(error))})"
             allowed = f"those of version {task.version}; this is of {version}"
@@ -188,6 +206,14 @@ def diagnose_part(part: str, records: Sequence[Record]) -> PartDiagnosis:
                 problem(f"part {part}, index {record.index}", got, allowed, "do ask the puzzles again")
             ) from error
     return PartDiagnosis(part, name, version, aggregate(diagnoses, grid))
+
+
+def _grid(record: Record) -> int:
+    """The grid that the target names, 2 if it names none; it is data, and sizes a picture."""
+    grid = record.target.get("grid", 2)
+    if not isinstance(grid, int) or not 0 < grid <= _MAX_GRID:
+        raise ValueError(f"a grid of {_line(str(grid))[:20]}")
+    return grid
 
 
 def table(parts: Sequence[PartDiagnosis]) -> str:
@@ -225,7 +251,7 @@ def write(out: Path, parts: Sequence[PartDiagnosis], kind: Kind) -> list[Path]:
 def report(argv: Sequence[str]) -> str:
     """Diagnose, write pictures and numbers, and say what was found."""
     request = parse_request(argv)
-    records = read_parts(request.records, request.part)
+    records = read_parts(request.records, request.part, request.model)
     kind = kind_of(records)
     parts = [diagnose_part(part, answers) for part, answers in records.items()]
     written = write(request.out, parts, kind)

@@ -130,7 +130,10 @@ def from_line(line: str | bytes) -> Record:
     Raises:
         ValueError: the line is no JSON object with exactly the fields of a Record, each of its type.
     """
-    fields = json.loads(line, parse_constant=_refuse_constant)
+    try:
+        fields = json.loads(line, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("got a line nested without end; allowed: a record") from None
     if not isinstance(fields, dict) or fields.keys() != _TYPES.keys():
         names = fields.keys() if isinstance(fields, dict) else set()
         raise ValueError(

@@ -31,6 +31,9 @@ def example_lengths(encoder: Encoder, puzzles: Sequence[Puzzle]) -> list[Lengths
     for puzzle, answer in zip(puzzles, answers, strict=True):
         same = (repr(puzzle.messages), puzzle.image_sizes)
         if same not in prompts:
-            prompts[same] = prompt_length(encoder, puzzle.messages, list(puzzle.image_sizes))
+            try:
+                prompts[same] = prompt_length(encoder, puzzle.messages, list(puzzle.image_sizes))
+            except ValueError as error:
+                raise ValueError(f"puzzle {puzzle.key} of task {puzzle.task}: {error}") from error
         lengths.append(Lengths(prompts[same], answer))
     return lengths

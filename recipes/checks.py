@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import posixpath
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -184,7 +185,8 @@ def _dataset(value: Any) -> Dataset | None:
 
 
 def _may_overlap(one: Dataset, other: Dataset) -> bool:
-    if posixpath.normpath(one.name) != posixpath.normpath(other.name):
+    names = [os.path.realpath(Path(given.name).expanduser()) for given in (one, other)]
+    if names[0] != names[1]:
         return False
     if None not in (one.split, other.split) and one.split != other.split:
         return False

@@ -33,7 +33,7 @@ usage: python -m data_mix.export recipe=NAME split=train|eval|test [dotted.key=v
   out=DIR         where it is written; default: datasets/<the recipe's name>-<split>
   count=N         puzzles per part of eval or test; default: eval.final_count
   workers=2       processes
-  shard=100       rows per file
+  shard=32        rows per file
   push_to=NAME    upload it to the hub as USER/NAME, private if new
   key=value       any field of the recipe; `python -m recipes --help` lists them"""
 
@@ -61,7 +61,7 @@ def parse_request(argv: Sequence[str]) -> Request:
     if line.text("split") == "train" and count is not None:
         advice = "do remove it, or set data.parts.NAME.count"
         line.problems.append(problem("count", str(count), "nothing with split=train", advice))
-    workers, shard = line.number("workers", 2), line.number("shard", 100)
+    workers, shard = line.number("workers", 2), line.number("shard", 32)
     recipe = line.recipe()
     out = Path(line.text("out") or f"datasets/{recipe.name}-{split}").expanduser()
     return Request(recipe, split, out, count, workers, shard, line.text("push_to"))

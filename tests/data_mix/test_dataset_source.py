@@ -2,7 +2,9 @@
 
 import json
 import multiprocessing
+import os
 from io import BytesIO
+from pathlib import Path
 
 import datasets
 import numpy as np
@@ -346,11 +348,6 @@ def read(made, position):
     return posed.puzzle.key, posed.example().images[0].tobytes()
 
 
-def test_nothing_is_decoded_before_it_is_asked_for(sheets, monkeypatch):
-    monkeypatch.setattr("data_mix.dataset_source.decode_rgb", lambda *given, **named: pytest.fail("decoded"))
-    assert [posed.puzzle.image_sizes for posed in mixture(theirs(sheets, 2))] == [((40, 30),)] * 2
-
-
 def test_rows_that_are_trained_on_are_not_evaluated_by_themselves(sheets):
     columns = f"dataset: {{name: {sheets}, columns: {{images: image, answer: response}}}}"
     recipe = load_recipe(
@@ -359,7 +356,8 @@ def test_rows_that_are_trained_on_are_not_evaluated_by_themselves(sheets):
     )  # fmt: skip
     assert len(evaluation_mixture(recipe, None, 3)) == 0
     held = recipe.eval.model_copy(update={"parts": recipe.data.parts})
-    assert len(evaluation_mixture(recipe.model_copy(update={"eval": held}), None, 3)) == 3
+    with pytest.raises(ValueError, match=r"got 2 rows .* 2 whose photo is in another split"):
+        evaluation_mixture(recipe.model_copy(update={"eval": held}), None, 3)
 
 
 def test_a_folder_of_images_with_their_answers_is_read(png, tmp_path):
@@ -375,15 +373,50 @@ def test_a_folder_of_images_with_their_answers_is_read(png, tmp_path):
     ]
     opened = open_dataset(Dataset(name=name), "here")
     (folder / "1.png").unlink()
-    with pytest.raises(UnusableRow, match=r"an image whose file .*1\.png cannot be read"):
+    with pytest.raises(UnusableRow, match=r"an image whose file .*1\.png is none"):
         encoded_images(opened.select_columns(["image"]).with_format("arrow"), 1)
 
 
-def test_an_image_whose_pixels_are_broken_is_named_when_it_is_shown(png, saved):
-    torn = png(0)[:-200]
-    name = saved({"image": [torn, torn], "response": [answer()] * 2}, image=datasets.Image())
-    with pytest.raises(ValueError, match=f"{name}, row 0: "):
-        mixture(theirs(name, 1))[0].example()
+def test_an_image_whose_pixels_are_broken_is_passed_over_at_the_start(png, saved):
+    images = [png(0)[:-200], png(1), png(2)]
+    name = saved({"image": images, "response": [answer()] * 3}, image=datasets.Image())
+    made = mixture(theirs(name, 2))
+    assert [posed.puzzle.photo_id for posed in made] == [file_id(png(1)), file_id(png(2))]
+    assert "1 unusable (row 0: an image that is none" in made.summary()[0]
+
+
+def test_an_image_path_that_is_no_file_is_not_opened(saved, tmp_path, png):
+    os.mkfifo(tmp_path / "pipe")
+    images = [
+        {"bytes": None, "path": "/dev/zero"},
+        {"bytes": None, "path": str(tmp_path / "pipe")},
+        {"bytes": png(0), "path": None},
+    ]
+    name = saved({"image": images, "response": [answer()] * 3}, image=datasets.Image())
+    assert "2 unusable (row 0: an image whose file /dev/zero is none" in mixture(theirs(name, 1)).summary()[0]
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, json.dumps([{"role": "user", "content": "half \ud800"}])])
+def test_texts_that_no_reader_or_tokenizer_takes_are_passed_over(saved, png, text):
+    rows = {"images": [png(0), png(1)], "messages": [text, json.dumps(MESSAGES)]}
+    made = mixture(
+        {
+            "a": part(
+                "chat", saved(rows, images=datasets.Image()), 1, columns={"images": "images", "messages": "messages"}
+            )
+        }
+    )
+    assert "1 unusable" in made.summary()[0]
+
+
+@pytest.mark.parametrize(
+    "files", ["hf://datasets/a/b/x.parquet", "https://example.org/x.parquet", "../other/*.parquet"]
+)
+def test_a_card_may_not_name_data_outside_its_folder(sheets, files):
+    card = f"---\nconfigs:\n- config_name: default\n  data_files: '{files}'\n---\n# A card\n"
+    Path(sheets, "README.md").write_text(card, encoding="utf-8")
+    with pytest.raises(ValueError, match="whose card names .*; allowed: files below the folder"):
+        mixture(theirs(sheets, 1))
 
 
 def test_transparent_images_are_laid_on_white(saved):

@@ -6,6 +6,7 @@ import pytest
 
 from eval_hooks import baselines
 from eval_hooks.baselines import FILE, main, parse_request, read_solved, solve
+from eval_hooks.callback import solved_or_nothing
 from eval_hooks.records import read_records, score_completion
 from eval_hooks.summary import summarize, table
 
@@ -68,3 +69,11 @@ def test_a_file_of_something_else_is_not_read_as_baselines(asked, capsys):
     FILE.write_text("{}\n")
     assert main(asked) == 2
     assert "baselines.jsonl, line 1" in capsys.readouterr().err
+
+
+def test_a_damaged_file_of_baselines_does_not_stop_a_run(in_tmp_path, caplog):
+    Path(".cache").mkdir()
+    for damage in ("nonsense\n{}\n", "[" * 200_000 + "\n\n"):
+        FILE.write_text(damage)
+        assert solved_or_nothing() == {}
+    assert "the tables go without" in caplog.text

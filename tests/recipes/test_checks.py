@@ -177,3 +177,11 @@ def test_requirements_look_at_the_parts_that_are_evaluated(problems):
 def test_a_recipe_is_called_by_a_plain_name(name):
     with pytest.raises(RecipeError, match=r"name: got .*: it names folders"):
         load_recipe(["recipe=quickstart", f"name='{name}'"])
+
+
+def test_one_folder_written_in_two_ways_is_one_dataset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "{task: chat, count: 1, dataset: {name: %s, columns: {images: i, messages: m}}}"
+    with pytest.raises(RecipeError, match=r"eval\.parts\.e\.dataset"):
+        load_recipe(["recipe=quickstart", "data.parts.t=" + rows % "d/x", "eval.parts.e=" + rows % (tmp_path / "d" / "." / "x"),
+                     "eval.require=null"])  # fmt: skip
