@@ -399,13 +399,7 @@ def test_an_image_path_that_is_no_file_is_not_opened(saved, tmp_path, png):
 @pytest.mark.parametrize("text", ["[" * 200_000, json.dumps([{"role": "user", "content": "half \ud800"}])])
 def test_texts_that_no_reader_or_tokenizer_takes_are_passed_over(saved, png, text):
     rows = {"images": [png(0), png(1)], "messages": [text, json.dumps(MESSAGES)]}
-    made = mixture(
-        {
-            "a": part(
-                "chat", saved(rows, images=datasets.Image()), 1, columns={"images": "images", "messages": "messages"}
-            )
-        }
-    )
+    made = mixture(chat(saved(rows, images=datasets.Image())))
     assert "1 unusable" in made.summary()[0]
 
 
@@ -415,7 +409,7 @@ def test_texts_that_no_reader_or_tokenizer_takes_are_passed_over(saved, png, tex
 def test_a_card_may_not_name_data_outside_its_folder(sheets, files):
     card = f"---\nconfigs:\n- config_name: default\n  data_files: '{files}'\n---\n# A card\n"
     Path(sheets, "README.md").write_text(card, encoding="utf-8")
-    with pytest.raises(ValueError, match="whose card names .*; allowed: files below the folder"):
+    with pytest.raises(ValueError, match=r"whose card names .*; allowed: files below the folder"):
         mixture(theirs(sheets, 1))
 
 
