@@ -83,7 +83,8 @@ def test_the_command_writes_a_page_and_names_it(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("page: shown/quickstart-train/index.html\n")
+    assert done.stdout.startswith("train part 2x2: 2 puzzles of jigshape")
+    assert "\npage: shown/quickstart-train/index.html\n" in done.stdout
     assert "drawing examples" in done.stderr
     assert re.search(r"^2x2 +2 +75 of 2,048$", done.stdout, re.MULTILINE)
     parsed = read(tmp_path / "shown" / "quickstart-train")
@@ -98,7 +99,7 @@ def test_every_part_of_a_mixture_is_shown_with_its_counts(in_tmp_path, capsys):
     assert {attrs.get("id") for tag, attrs in parsed.tags if tag == "section"} == {"4x4", "8x8", "12x12", "16x16"}
     assert '{"grid": 4, "piece_px": 24}' in parsed.text
     assert "Too long: a run with this example is refused." in parsed.text
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:]] == ["4x4", "8x8", "12x12", "16x16"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[6:]] == ["4x4", "8x8", "12x12", "16x16"]
 
 
 def test_images_are_full_size_and_what_the_model_is_shown(in_tmp_path, capsys):

@@ -164,6 +164,23 @@ def test_rows_that_may_be_trained_on_are_not_evaluated(small, problems, asked, o
 
 
 def test_a_part_that_is_not_evaluated_can_require_nothing(problems):
+    rows = "{task: chat, count: 1, dataset: {name: x}}"
+    assert "eval.require.x: got an unknown part" in problems(f"data.parts.x={rows}", "eval.require.x.match=1")[0]
+
+
+def test_requirements_look_at_the_parts_that_are_evaluated(problems):
+    parts = "eval.parts={held: {task: jigshape, spec: {grid: 2}, count: 1}}"
+    assert "allowed: held" in problems(parts, "eval.require.2x2.em=1")[0]
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "", "a/b", "été", ".hidden"])
+def test_a_recipe_is_called_by_a_plain_name(name):
+    with pytest.raises(RecipeError, match=r"name: got .*: it names folders"):
+        load_recipe(["recipe=quickstart", f"name='{name}'"])
+
+
+def test_one_folder_written_in_two_ways_is_one_dataset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     rows = "{task: chat, count: 1, dataset: {name: %s, columns: {images: i, messages: m}}}"
     trained = f"data.parts.t={rows % 'd/x'}"
     judged = f"eval.parts.e={rows % (tmp_path / 'd' / '.' / 'x')}"
