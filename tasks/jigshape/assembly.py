@@ -36,9 +36,8 @@ def assemble_board(judge: Penalties, seed: int = 0) -> np.ndarray:
         trial = anneal(judge, board, grown(unsure), rng)
         if not framed:
             trial = recut(judge, trial)
-        if (new := judge.of_board(trial)) >= cost:
-            break
-        board, cost = trial, new
+        if (new := judge.of_board(trial)) <= cost:
+            board, cost = trial, new
     return board
 
 

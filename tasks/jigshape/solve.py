@@ -19,10 +19,10 @@ from tasks.jigshape.twins import twins
 
 FLAT = 3.0
 """Standard deviation, in pixel values, below which a piece hardly varies."""
-_REHEATED = 3
-"""How often the truth is annealed, to see whether something else costs as little."""
 _SAME = 1e-6
 """Costs that differ by less differ by the order of summation only."""
+_REHEATED = 3
+"""How often the truth is annealed, to see whether something else costs as little."""
 
 
 @dataclass(frozen=True)
