@@ -37,7 +37,7 @@ quickstart: $(STAMP) ## learn 2x2 puzzles from real photos on this machine's CPU
 	  echo "failed: quickstart, see above; do: look into $(RUN), then run make quickstart again (it takes a new folder)"; exit 1; }
 
 test: $(STAMP) ## install what is missing and run the tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) -m "not gpu" $(ARGS) || { \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist worksteal -m "not gpu" $(ARGS) || { \
 	  echo "failed: tests; do: make test ARGS='--lf -x' runs the failed ones again"; exit 1; }
 
 lint: $(STAMP) ## ruff and mypy
