@@ -1,12 +1,12 @@
 """What the loss of one 16x16 answer costs in the LM head: memory above the inputs, and time, forward and backward.
 
-    .venv/bin/python benchmarks/loss_head.py [vocabularies=151936,262208] [heads=dense,trl,trl_all,ours] [repeats=3]
+    .venv/bin/python benchmarks/loss_head.py [vocabularies=151936,262208] [heads=dense,trl,ours] [repeats=3]
         [weight=trained|frozen]
 
 2,131 answer positions of 13,000 tokens, hidden width 512, float32, one thread. The heads:
-  dense     logits of all answer positions, then cross entropy
+  dense     logits of all answer positions, then cross entropy and argmax
   trl       the function of TRL's fused head on the answer positions, as TRL runs it where there is Triton
-  trl_all   the same on all 13,000 positions, as TRL runs it on a CPU
+  trl_all   the same on all 13,000 positions, as TRL runs it on a CPU (only if named)
   ours      train/head.py
 Each run is a process of its own, the heads take turns, and figures are medians. Memory is the highest resident set
 since the inputs were made, less the resident set then; a small run beforehand loads what the libraries load once.
@@ -99,7 +99,7 @@ def main(argv: list[str]) -> None:
     if "once" in given:
         run_once(given["once"], int(given["vocabularies"]), trained)
         return
-    heads, repeats = given.get("heads", ",".join(HEADS)).split(","), int(given.get("repeats", 3))
+    heads, repeats = given.get("heads", "dense,trl,ours").split(","), int(given.get("repeats", 3))
     print("vocabulary  head        MB  / dense       s  / dense  loss - dense's, relative")
     for vocabulary in given.get("vocabularies", "151936,262208").split(","):
         runs: dict[str, list[dict[str, float]]] = {head: [] for head in heads}

@@ -153,8 +153,8 @@ def _plain_head(model: nn.Module) -> nn.Linear:
     head = inner.get_output_embeddings()
     if not isinstance(head, nn.Linear) or head.bias is not None:
         raise ValueError(
-            f"got a model whose LM head is {head}; allowed is a linear layer without bias or adapter; take the head out "
-            "of the LoRA targets"
+            f"got a model whose LM head is a {type(head).__name__}; allowed is a Linear without bias or adapter; take "
+            "the head out of the LoRA targets"
         )
     softcap = getattr(inner.config.get_text_config(), "final_logit_softcapping", None)
     if softcap is not None:
