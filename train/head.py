@@ -10,7 +10,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 CHUNK_BYTES = 2**28
-"""fp32 logits that exist at a time. Less makes the sums of the head's gradient slower, more makes nothing faster."""
+"""fp32 logits that exist at a time."""
 
 
 class AnswerLoss(NamedTuple):
