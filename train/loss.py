@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from train.batches import IGNORED, LOSS_FIELDS
+from train.head import answer_loss
 
 
 class TokenLoss(NamedTuple):
@@ -21,7 +22,7 @@ class TokenLoss(NamedTuple):
 
 
 def token_loss(model: nn.Module, inputs: dict[str, Any]) -> TokenLoss:
-    """One forward pass; the LM head sees only the positions that predict an answer token.
+    """One forward pass; only the positions that predict an answer token reach the LM head.
 
     Args:
         model: maps the inputs without LOSS_FIELDS to logits.
@@ -31,21 +32,18 @@ def token_loss(model: nn.Module, inputs: dict[str, Any]) -> TokenLoss:
     labels = inputs["labels"][:, 1:]  # (B, L - 1)
     answered = labels != IGNORED
     predicts = nn.functional.pad(answered, (0, 1), value=False)  # (B, L), position t predicts label t + 1
-    logits = model(**features, logits_to_keep=predicts, use_cache=False).logits.float()  # (A, V), A answer tokens
-    targets = labels[answered]
-    nll = nn.functional.cross_entropy(logits, targets, reduction="none")  # (A,)
     weights = inputs["loss_weights"][:, 1:][answered]
+    weighted_nll, nll, correct = answer_loss(model, features, predicts, labels[answered], weights)
     with torch.no_grad():
         informative = inputs["informative"][:, 1:][answered]
-        correct = (logits.argmax(dim=-1) == targets) & informative
         counts = torch.stack(
             [
                 nll[informative].double().sum(),
-                correct.sum().double(),
+                (correct & informative).sum().double(),
                 informative.sum().double(),
                 inputs["attention_mask"].sum().double(),
                 inputs["ambiguous"].sum().double(),
                 torch.tensor(float(len(inputs["ambiguous"])), dtype=torch.float64, device=nll.device),
             ]
         )
-    return TokenLoss((weights * nll).sum(), counts)
+    return TokenLoss(weighted_nll, counts)
