@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import torch
 from tokenizers import Tokenizer
 
+from models.pixels import scaled_bytes
 from recipes.schema import Attention, ImageSize, Scratch
 
 TOWERS = {"language": "text_config", "vision": "vision_config"}
@@ -37,6 +40,10 @@ class Family:
     """What the chat template writes for one image."""
     one_token_image: str
     """What the processor turns a placeholder into, had the image exactly one image token."""
+    image_token: str
+    """Special token that the image tokens of a prompt are."""
+    token_types: str
+    """Model input that is 1 at image tokens and 0 elsewhere."""
     vision_positions: str
     """Parameter name of the vision tower's position embedding."""
     no_flash: Mapping[str, str]
@@ -47,6 +54,12 @@ class Family:
     image_tokens: Callable[[Any, int, int], int]
     """`image_tokens(processor, width, height)`: image tokens of a picture of that size in px, by arithmetic: each
     stands for a square of the scaled picture. ValueError for a picture that the processor would refuse."""
+    image_bytes: Callable[[Any, list[torch.Tensor]], dict[str, torch.Tensor]]
+    """`image_bytes(processor, scaled)`: what a batch holds of scaled images, each uint8 (height, width, 3): their bytes
+    as `pixel_values`, in rows that join by torch.cat, and what else the model needs to know of them."""
+    pixel_values: Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
+    """`pixel_values(processor, batch)`: the floats that the model takes, of a batch that holds `image_bytes`; equal to
+    the processor's own to the bit, on the batch's device."""
     limit_images: Callable[[Any, Any, ImageSize], None]
     """`limit_images(processor, config, image)`: sets the processor's image limits from the recipe; ValueError if they
     are incomplete or do not fit the model's config."""
@@ -56,6 +69,29 @@ class Family:
     """`scratch_config(sizes, processor, image)`: config of a small model for that processor."""
     lora_targets: str = LANGUAGE_LINEARS
     """Regular expression, matched against full module names, of the layers that LoRA adapts."""
+
+    def encode_images(self, processor: Any, images: list[np.ndarray]) -> dict[str, torch.Tensor]:
+        """What a batch holds of its images until `model_inputs`; nothing without images.
+
+        images: RGB, uint8 (height, width, 3), of sizes that `scaled_size` accepts. An only image that needs no scaling
+        shares its memory with the result.
+        """
+        if not images:
+            return {}
+        sizes = [self.scaled_size(processor, image.shape[1], image.shape[0]) for image in images]
+        scaled = [
+            scaled_bytes(processor.image_processor, image, *size) for image, size in zip(images, sizes, strict=True)
+        ]
+        return self.image_bytes(processor, scaled)
+
+    def model_inputs(self, processor: Any, batch: dict[str, Any]) -> dict[str, Any]:
+        """The batch with the bytes of its images as floats, to be called where the model is and just before it.
+
+        A model that is fed the bytes raises, for they have another shape.
+        """
+        if "pixel_values" not in batch:
+            return batch
+        return {**batch, "pixel_values": self.pixel_values(processor, batch)}
 
     def vision_token_ids(self, processor: Any) -> list[int]:
         """Ids of `vision_tokens`, to be suppressed in every generation."""

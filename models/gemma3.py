@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import torch
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import (
     Gemma3Config,
@@ -16,6 +17,7 @@ from transformers import (
 )
 
 from models.family import Family, require_multiple, token_id, vocabulary_and_merges
+from models.pixels import joined, normalised
 from recipes.schema import ImageSize, Scratch
 
 PATCH_PX = 14
@@ -66,6 +68,16 @@ def scaled_size(processor: Any, width: int, height: int) -> tuple[int, int]:
 def image_tokens(processor: Any, width: int, height: int) -> int:
     """Image tokens of any picture: the same number for each."""
     return processor.image_seq_length
+
+
+def image_bytes(processor: Any, scaled: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """pixel_values, uint8 (images, side, side, 3)."""
+    return {"pixel_values": joined([image[None] for image in scaled])}
+
+
+def pixel_values(processor: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """float32 (images, 3, side, side)."""
+    return normalised(processor.image_processor, batch["pixel_values"])
 
 
 def limit_images(processor: Any, config: Any, image: ImageSize) -> None:
@@ -185,10 +197,14 @@ GEMMA3 = Family(
     vision_tokens=VISION_TOKENS,
     placeholder="<start_of_image>",
     one_token_image="\n\n<start_of_image><image_soft_token><end_of_image>\n\n",
+    image_token="<image_soft_token>",
+    token_types="token_type_ids",
     vision_positions="model.vision_tower.embeddings.position_embedding.weight",
     no_flash={"language": "Flash Attention drops the bidirectional mask over image tokens"},
     scaled_size=scaled_size,
     image_tokens=image_tokens,
+    image_bytes=image_bytes,
+    pixel_values=pixel_values,
     limit_images=limit_images,
     scratch_processor=scratch_processor,
     scratch_config=scratch_config,

@@ -48,9 +48,8 @@ def generate(
     # Adapters live inside the base model, whose own generate knows the family's inputs.
     model: Any = loaded.model.get_base_model() if isinstance(loaded.model, PeftModel) else loaded.model
     encoded = [encode_prompt(loaded, messages, images) for messages, images in prompts]
-    batch = {
-        name: tensor.to(model.device) for name, tensor in left_padded(encoded, processor.tokenizer.pad_token_id).items()
-    }
+    padded = left_padded(encoded, processor.tokenizer.pad_token_id)
+    batch = family.model_inputs(processor, {name: tensor.to(model.device) for name, tensor in padded.items()})
     config = GenerationConfig(
         max_new_tokens=max_new_tokens,
         do_sample=False,

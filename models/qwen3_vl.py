@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any
 
+import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
     Qwen2Tokenizer,
@@ -18,6 +20,7 @@ from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
 
 from models.family import Family, require_multiple, token_id, vocabulary_and_merges
+from models.pixels import joined, normalised
 from recipes.schema import ImageSize, Scratch
 
 PATCH_PX = 16
@@ -77,6 +80,32 @@ def image_tokens(processor: Any, width: int, height: int) -> int:
 def _token_px(images: Any) -> int:
     """Side of a merged patch."""
     return images.patch_size * images.merge_size
+
+
+def image_bytes(processor: Any, scaled: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """pixel_values, uint8 (patches, 3 * patch area), and image_grid_thw, (images, 3).
+
+    An image has as many rows as patches, but they are its bytes line by line: patches are cut where floats are made.
+    """
+    side = processor.image_processor.patch_size
+    return {
+        "pixel_values": joined([image.view(-1, 3 * side**2) for image in scaled]),
+        "image_grid_thw": torch.tensor([[1, image.shape[0] // side, image.shape[1] // side] for image in scaled]),
+    }
+
+
+def pixel_values(processor: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """float32 (patches, 3 * frames of a patch * patch area), each image's patches in the order of its image tokens."""
+    images = processor.image_processor
+    side = images.patch_size
+    patches, start = [], 0
+    for (_, rows, columns), alike in groupby(batch["image_grid_thw"].tolist()):
+        stop = start + rows * columns * len(list(alike))
+        pixels = batch["pixel_values"][start:stop].view(-1, rows * side, columns * side, 3)
+        cut, _, _ = images.patchify(normalised(images, pixels), side, images.merge_size, images.temporal_patch_size)
+        patches.append(cut.flatten(0, 1))
+        start = stop
+    return joined(patches)
 
 
 def limit_images(processor: Any, config: Any, image: ImageSize) -> None:
@@ -186,10 +215,14 @@ QWEN3_VL = Family(
     vision_tokens=VISION_TOKENS,
     placeholder="<|image_pad|>",
     one_token_image="<|image_pad|>",
+    image_token="<|image_pad|>",
+    token_types="mm_token_type_ids",
     vision_positions="model.visual.pos_embed.weight",
     no_flash={},
     scaled_size=scaled_size,
     image_tokens=image_tokens,
+    image_bytes=image_bytes,
+    pixel_values=pixel_values,
     limit_images=limit_images,
     scratch_processor=scratch_processor,
     scratch_config=scratch_config,

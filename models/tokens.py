@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from models.family import token_id
 from models.load import Encoder
 from tasks.contract import Message, Span
 
@@ -17,27 +18,31 @@ SEQUENCES = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids
 def encode_prompt(encoder: Encoder, messages: list[Message], images: list[np.ndarray]) -> dict[str, torch.Tensor]:
     """A batch of one, up to where the assistant's answer begins, images at their places in messages.
 
-    images: RGB, uint8 (height, width, 3). The batch holds input_ids and attention_mask (1, tokens), pixel_values if
-    there are images, and what else the family's model takes (image_grid_thw and mm_token_type_ids, or token_type_ids).
+    images: RGB, uint8 (height, width, 3). The batch holds input_ids and attention_mask (1, tokens), the family's token
+    types, and if there are images what `Family.encode_images` gives: their bytes, which `Family.model_inputs` makes
+    floats of. With that done it is what the family's processor gives, to the bit.
     Raises ValueError if the image parts in messages and the images differ in number, or an image has a shape that the
     family refuses.
     """
-    text = _prompt_text(encoder, messages, len(images))
-    for image in images:
-        encoder.family.image_tokens(encoder.processor, image.shape[1], image.shape[0])
-    # The template has written the tokens that open a conversation; the tokenizer must not write them again.
-    encoded = encoder.processor(
-        text=[text], images=images or None, return_tensors="pt", text_kwargs={"add_special_tokens": False}
-    )
-    return dict(encoded)
+    family, processor = encoder.family, encoder.processor
+    image_token = token_id(processor, family.image_token)
+    ids = torch.tensor(_one_token_images(encoder, messages, len(images)))
+    tokens = [family.image_tokens(processor, image.shape[1], image.shape[0]) for image in images]
+    repeats = torch.ones_like(ids)
+    repeats[ids == image_token] = torch.tensor(tokens, dtype=repeats.dtype)
+    ids = ids.repeat_interleave(repeats)[None]
+    return {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        family.token_types: (ids == image_token).to(ids.dtype),
+        **family.encode_images(processor, images),
+    }
 
 
 def prompt_length(encoder: Encoder, messages: list[Message], image_sizes: list[tuple[int, int]]) -> int:
     """Tokens that `encode_prompt` gives for images of these (width, height) in px, by arithmetic."""
-    family = encoder.family
-    text = _prompt_text(encoder, messages, len(image_sizes))
-    with_one = _ids(encoder, text.replace(family.placeholder, family.one_token_image))
-    return len(with_one) + sum(family.image_tokens(encoder.processor, *size) - 1 for size in image_sizes)
+    with_one = _one_token_images(encoder, messages, len(image_sizes))
+    return len(with_one) + sum(encoder.family.image_tokens(encoder.processor, *size) - 1 for size in image_sizes)
 
 
 def answer_ids(encoder: Encoder, text: str) -> list[int]:
@@ -61,16 +66,17 @@ def answer_encoding(encoder: Encoder, text: str) -> tuple[list[int], list[Span]]
     return [*encoded["input_ids"], end_of_turn], [*spans, (len(text), len(text))]
 
 
-def _prompt_text(encoder: Encoder, messages: list[Message], num_images: int) -> str:
-    text: Any = encoder.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-    placeholders = text.count(encoder.family.placeholder)
-    if placeholders != num_images:
+def _one_token_images(encoder: Encoder, messages: list[Message], num_images: int) -> list[int]:
+    """Tokens of the prompt, had each image exactly one image token."""
+    family, processor = encoder.family, encoder.processor
+    text: Any = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    with_one = text.replace(family.placeholder, family.one_token_image)
+    # The template has written the tokens that open a conversation; the tokenizer must not write them again.
+    ids = processor.tokenizer(with_one, add_special_tokens=False)["input_ids"]
+    places = ids.count(token_id(processor, family.image_token))
+    if {places, text.count(family.placeholder)} != {num_images}:
         raise ValueError(
-            f"got {num_images} images for a prompt with {placeholders} places for them; give one image per image part "
-            f"and keep {encoder.family.placeholder} out of the text"
+            f"got {num_images} images for a prompt with {places} places for them; give one image per image part "
+            f"and keep {family.placeholder} out of the text"
         )
-    return text
-
-
-def _ids(encoder: Encoder, text: str) -> list[int]:
-    return encoder.processor.tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids

@@ -14,6 +14,7 @@ _COLUMNS = {
     "grad_norm": "grad norm {:.3g}",
     "learning_rate": "lr {:.2e}",
     "tokens_per_second": "{:,.0f} tokens/s",
+    "data_wait": "waiting for data {:.0%}",
 }
 
 

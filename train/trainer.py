@@ -31,10 +31,12 @@ class PuzzleTrainer(SFTTrainer):
 
     def __init__(self, recipe: Recipe, loaded: Loaded, mixture: Mixture, args: SFTConfig, **kwargs: Any) -> None:
         self.order = EpochOrder(len(mixture), recipe.seed)
+        self._loaded = loaded
         self._keep = recipe.train.keep_checkpoints
         self._saving = False
         self._counts: torch.Tensor | None = None
         self._last_log = time.monotonic()
+        self._waited_s = 0.0
         super().__init__(
             model=loaded.model,
             args=args,
@@ -52,13 +54,31 @@ class PuzzleTrainer(SFTTrainer):
     def _init_training_state(self, max_steps: int, *args: Any) -> tuple[int, int]:
         trained = super()._init_training_state(max_steps, *args)
         self.state.compute_steps(self.args, max_steps)  # the checkpoint's own intervals would outlive a changed recipe
-        self._last_log = time.monotonic()
+        self._last_log, self._waited_s = time.monotonic(), 0.0
         return trained
 
     def _run_epoch(self, model: Any, epoch: int, **kwargs: Any) -> None:
         # accelerate does not reach the sampler through the wrappers of a resumed, sharded loader
         self.order.set_epoch(epoch)
         super()._run_epoch(model=model, epoch=epoch, **kwargs)
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[dict[str, Any]], num_batches: int, device: torch.device
+    ) -> tuple[list[dict[str, Any]], Any]:
+        return super().get_batch_samples(self._on_the_clock(epoch_iterator), num_batches, device)
+
+    def _on_the_clock(self, batches: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """The same batches; counts the time that the loop waits for them, in which a GPU may still be at work."""
+        while True:
+            started = time.monotonic()
+            batch = next(batches, None)
+            self._waited_s += time.monotonic() - started
+            if batch is None:
+                return
+            yield batch
+
+    def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return self._loaded.family.model_inputs(self._loaded.processor, super()._prepare_inputs(inputs))
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, Any]], device: torch.device) -> torch.Tensor:
         weight = torch.stack([batch["loss_weights"].double().sum() for batch in batch_samples]).sum().to(device)
@@ -80,8 +100,12 @@ class PuzzleTrainer(SFTTrainer):
             logs["informative_accuracy"] = correct / max(informative, 1)
             logs["ambiguous"] = ambiguous / max(examples, 1)
             now = time.monotonic()
-            logs["tokens_per_second"] = tokens / max(now - self._last_log, 1e-9)
-            self._counts, self._last_log = None, now
+            seconds = max(now - self._last_log, 1e-9)
+            logs["tokens_per_second"] = tokens / seconds
+            # the share of the time, for the process that waited longest: the others wait for that one
+            waited = torch.tensor([self._waited_s / seconds], device=self.args.device)
+            logs["data_wait"] = self.accelerator.gather(waited).max().item()
+            self._counts, self._last_log, self._waited_s = None, now, 0.0
         Trainer.log(self, logs, start_time)
 
     @contextmanager

@@ -39,6 +39,7 @@ def train(mixture_of, recipe_of, tmp_path):
         loaded = load_model(recipe.model, seed=0, dtype=torch.float32)
         posed = mixture_of(1)[0]
         batch = encode_prompt(loaded, posed.puzzle.messages, posed.example().images)
+        batch = loaded.family.model_inputs(loaded.processor, batch)
         answer = torch.tensor([answer_ids(loaded, posed.task.gold(posed.puzzle.target))])
         extra = {"input_ids": answer, "attention_mask": torch.ones_like(answer), "mm_token_type_ids": 0 * answer}
         example = {k: torch.cat([v, extra[k]], dim=1) if k in extra else v for k, v in batch.items()}

@@ -38,8 +38,12 @@ def test_batch_mates_change_nothing(loaded, prompts):
     assert [one.text for one in together] == [one.text for one in alone]
 
 
+def _inputs(loaded, prompt):
+    return loaded.family.model_inputs(loaded.processor, encode_prompt(loaded, *prompt))
+
+
 def test_padded_prompts_give_the_logits_of_unpadded_ones(loaded, prompts):
-    encoded = [encode_prompt(loaded, *prompt) for prompt in prompts]
+    encoded = [_inputs(loaded, prompt) for prompt in prompts]
     with torch.no_grad():
         batched = loaded.model(**left_padded(encoded, loaded.processor.tokenizer.pad_token_id)).logits[:, -1]
         single = torch.cat([loaded.model(**one).logits[:, -1] for one in encoded])
@@ -48,8 +52,7 @@ def test_padded_prompts_give_the_logits_of_unpadded_ones(loaded, prompts):
 
 def test_the_cache_changes_nothing(loaded, prompts):
     """Each generated token is the likeliest one when the whole text so far is read anew."""
-    messages, images = prompts[0]
-    encoded = encode_prompt(loaded, messages, images)
+    encoded = _inputs(loaded, prompts[0])
     forbidden = loaded.family.vision_token_ids(loaded.processor)
     ids = []
     for _ in range(8):
@@ -68,7 +71,7 @@ def test_vision_tokens_are_never_written(model, build, prompts):
     loaded = build(model)
     _prefer(loaded, list(loaded.family.vision_tokens[:2]))
     with torch.no_grad():
-        likeliest = int(loaded.model(**encode_prompt(loaded, *prompts[2])).logits[0, -1].argmax())
+        likeliest = int(loaded.model(**_inputs(loaded, prompts[2])).logits[0, -1].argmax())
     assert likeliest in loaded.family.vision_token_ids(loaded.processor)
     for completion in generate(loaded, prompts, 6):
         assert not any(token in completion.text for token in loaded.family.vision_tokens)

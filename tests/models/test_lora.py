@@ -95,6 +95,7 @@ def test_adapters_are_fp32_on_a_frozen_base_of_its_own_dtype(model, build):
 
 def test_fresh_adapters_change_no_output(model, build, loaded, conversation, picture):
     encoded = encode_prompt(loaded, conversation("a", None, "b"), [picture(40, 40)])
+    encoded = loaded.family.model_inputs(loaded.processor, encoded)
     adapted = add_lora(build(model), Lora()).model
     with torch.no_grad():
         assert torch.equal(adapted(**encoded).logits, loaded.model(**encoded).logits)

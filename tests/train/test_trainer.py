@@ -1,5 +1,7 @@
 """The trainer: one exact loss whatever computed it, and fp32 weights that move under bf16 compute."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from transformers import TrainerCallback
@@ -80,7 +82,7 @@ def test_loss_is_the_weighted_mean_over_the_steps_tokens(mixed_recipe, trainer_o
             batch = trainer.data_collator([trainer.train_dataset[index]])
             labels, weights = batch.pop("labels"), batch.pop("loss_weights")
             batch.pop("informative")
-            logits = model(**batch).logits
+            logits = model(**trainer._prepare_inputs(batch)).logits
             logprobs = logits[0, :-1].log_softmax(-1)
             for position, label in enumerate(labels[0, 1:].tolist()):
                 if label != -100:
@@ -89,3 +91,23 @@ def test_loss_is_the_weighted_mean_over_the_steps_tokens(mixed_recipe, trainer_o
                     total += weight
     trainer.train()
     assert trainer.state.log_history[0]["loss"] == pytest.approx(weighted / total, abs=1e-5)
+
+
+def test_the_share_of_a_step_that_is_spent_waiting_for_data_is_logged(mixed_recipe, trainer_of, monkeypatch):
+    """On a clock that moves by 30 s while a batch is made and by 10 s while its loss is computed."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("train.trainer.time", SimpleNamespace(monotonic=lambda: clock.now))
+    trainer = trainer_of(mixed_recipe("tiny_qwen3_vl", "trainer.max_steps=2"))
+
+    def taking(seconds, work):
+        def run(*args, **kwargs):
+            clock.now += seconds
+            return work(*args, **kwargs)
+
+        return run
+
+    trainer.data_collator = taking(30, trainer.data_collator)
+    trainer.compute_loss = taking(10, trainer.compute_loss)
+    trainer.train()
+    waits = [entry["data_wait"] for entry in trainer.state.log_history if "loss" in entry]
+    assert waits == pytest.approx([0.75, 0.75])
