@@ -1,0 +1,149 @@
+"""Packed, balanced and plain batches: the same losses, and examples that do not see each other."""
+
+import pytest
+import torch
+
+from train.batches import IGNORED, LOSS_FIELDS, packed, padded
+from train.loss import token_loss
+from train.packing import allow_packs
+
+MODELS = ("tiny_qwen3_vl", "tiny_gemma3")
+
+
+@pytest.fixture
+def small(mixed_recipe, trainer_of):
+    """`small(model)`: (loaded, encoded examples of all four grids), its language tower ready for packs."""
+
+    def build(model):
+        trainer = trainer_of(mixed_recipe(model, "train.predictable_weight=0.3"))
+        collator = trainer.data_collator
+        if collator.loaded.family.positions:
+            allow_packs(collator.loaded)
+        rows = [trainer.train_dataset[index] for index in range(5)]
+        return collator.loaded, [collator.encode(row["posed"], row["images"]) for row in rows]
+
+    return build
+
+
+def features(batch):
+    return {name: value for name, value in batch.items() if name not in LOSS_FIELDS}
+
+
+def example_losses(loaded, batch):
+    """The summed loss of each example of a batch; an example's labels are one run of a row."""
+    labels = batch["labels"]
+    with torch.no_grad():
+        logits = loaded.model(**features(batch)).logits
+    nll = torch.nn.functional.cross_entropy(
+        logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED, reduction="none"
+    ).view(labels.shape[0], -1)
+    answered = torch.nn.functional.pad(labels != IGNORED, (1, 0))
+    which = (answered[:, 1:] & ~answered[:, :-1]).flatten().cumsum(0).view_as(labels)[:, 1:] - 1
+    mask = labels[:, 1:] != IGNORED
+    return torch.zeros(int(which.max()) + 1).index_add(0, which[mask], nll[mask])
+
+
+def test_every_examples_loss_is_the_same_alone_padded_and_packed(small):
+    loaded, examples = small("tiny_qwen3_vl")
+    alone = torch.cat([example_losses(loaded, padded(loaded, [example])) for example in examples])
+    together = example_losses(loaded, padded(loaded, examples))
+    in_a_pack = example_losses(loaded, packed(loaded, examples))
+    assert len({example["input_ids"].shape[1] for example in examples}) > 2
+    tokens = torch.tensor([int((example["labels"] != IGNORED).sum()) for example in examples])
+    torch.testing.assert_close(together / tokens, alone / tokens, atol=1e-5, rtol=0)
+    torch.testing.assert_close(in_a_pack / tokens, alone / tokens, atol=1e-5, rtol=0)
+
+
+def test_every_examples_loss_is_the_same_alone_and_padded_for_gemma(small):
+    loaded, examples = small("tiny_gemma3")
+    alone = torch.cat([example_losses(loaded, padded(loaded, [example])) for example in examples])
+    tokens = torch.tensor([int((example["labels"] != IGNORED).sum()) for example in examples])
+    torch.testing.assert_close(example_losses(loaded, padded(loaded, examples)) / tokens, alone / tokens, atol=1e-5, rtol=0)
+
+
+def test_a_pack_is_one_row_without_padding_and_positions_begin_anew(small):
+    loaded, examples = small("tiny_qwen3_vl")
+    batch = packed(loaded, examples)
+    lengths = [example["input_ids"].shape[1] for example in examples]
+    assert batch["input_ids"].shape == batch["labels"].shape == (1, sum(lengths))
+    assert batch["position_ids"].shape == (4, 1, sum(lengths))
+    for one, example in zip(batch["position_ids"].split(lengths, dim=2), examples, strict=True):
+        axes, _ = loaded.model.model.get_rope_index(
+            example["input_ids"], example["mm_token_type_ids"], example["image_grid_thw"]
+        )
+        assert torch.equal(one[1:], axes)
+        assert torch.equal(one[0, 0], torch.arange(example["input_ids"].shape[1]))
+        assert not torch.equal(one[1], one[2])
+
+
+def test_another_image_of_one_example_leaves_its_neighbours_logits_bit_equal(small):
+    loaded, examples = small("tiny_qwen3_vl")
+    batch = features(packed(loaded, examples))
+    first, second = (example["input_ids"].shape[1] for example in examples[:2])
+    changed = {**batch, "pixel_values": batch["pixel_values"].clone()}
+    patches = len(examples[0]["pixel_values"])
+    changed["pixel_values"][patches : patches + len(examples[1]["pixel_values"])] *= -1
+    with torch.no_grad():
+        before, after = loaded.model(**batch).logits[0], loaded.model(**changed).logits[0]
+    assert torch.equal(after[:first], before[:first])
+    assert torch.equal(after[first + second :], before[first + second :])
+    assert not torch.allclose(after[first : first + second], before[first : first + second])
+
+
+def test_no_example_sees_the_tokens_before_it_in_its_pack(small):
+    loaded, examples = small("tiny_qwen3_vl")
+    batch = features(packed(loaded, examples))
+    first = examples[0]["input_ids"].shape[1]
+    changed = {**batch, "input_ids": batch["input_ids"].clone()}
+    changed["input_ids"][0, first - 1] = (batch["input_ids"][0, first - 1] + 1) % 100
+    with torch.no_grad():
+        before, after = loaded.model(**batch).logits[0], loaded.model(**changed).logits[0]
+    assert torch.equal(after[first:], before[first:])
+    assert not torch.equal(after[first - 1], before[first - 1])
+
+
+def test_a_model_that_packs_answers_padded_prompts_as_before(small, mixed_recipe, trainer_of):
+    loaded, examples = small("tiny_qwen3_vl")
+    batch = features(padded(loaded, examples[:3]))
+    with torch.no_grad():
+        through_packs = loaded.model(**batch).logits
+        loaded.model.set_attn_implementation({"text_config": "sdpa"})
+        assert torch.equal(loaded.model(**batch).logits, through_packs)
+
+
+def test_gemmas_first_image_token_sees_the_last_patch(small):
+    loaded, examples = small("tiny_gemma3")
+    batch = features(padded(loaded, examples[:2]))
+    changed = {**batch, "pixel_values": batch["pixel_values"].clone()}
+    changed["pixel_values"][0, :, -14:, -14:] *= -1
+    inner, token = loaded.model.model, loaded.model.config.image_token_id
+    first = int((batch["input_ids"][0] == token).nonzero()[0])
+    # the vision tower mixes patches itself, so the image's features are changed behind it, in the last token alone
+    features_of = inner.get_image_features(batch["pixel_values"]).pooler_output
+    with torch.no_grad():
+        embedded = inner.get_input_embeddings()(batch["input_ids"].clamp(max=inner.vocab_size - 1))
+        states = []
+        for last in (features_of[0, -1], -features_of[0, -1]):
+            own = features_of.clone()
+            own[0, -1] = last
+            spread = embedded.masked_scatter((batch["input_ids"] == token)[..., None].expand_as(embedded), own)
+            out = inner(
+                inputs_embeds=spread, attention_mask=batch["attention_mask"], token_type_ids=batch["token_type_ids"]
+            )
+            states.append(out.last_hidden_state)
+    before, after = states
+    assert not torch.allclose(after[0, first], before[0, first])
+    assert torch.equal(after[0, : first - 1], before[0, : first - 1])
+    assert torch.equal(after[1], before[1])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_no_rows_make_a_batch_without_loss(model, mixed_recipe, trainer_of):
+    trainer = trainer_of(mixed_recipe(model, *(["train.batching=packed"] if "qwen" in model else [])))
+    batch = trainer.data_collator([])
+    result = token_loss(trainer.model, batch)
+    assert result.weighted_nll.item() == 0
+    result.weighted_nll.backward()
+    assert all(p.grad is not None and not p.grad.any() for p in trainer.model.parameters() if p.requires_grad)
+    assert result.counts[5] == 0
+    assert trainer.train_dataset.__getitems__([]) == []
