@@ -27,9 +27,7 @@ class Flops(NamedTuple):
         return sum(self)
 
 
-def example_flops(
-    encoder: Encoder, config: Any, lengths: Lengths, image_sizes: Sequence[tuple[int, int]]
-) -> Flops:
+def example_flops(encoder: Encoder, config: Any, lengths: Lengths, image_sizes: Sequence[tuple[int, int]]) -> Flops:
     """A backward pass costs about twice as much again.
 
     Args:

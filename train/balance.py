@@ -65,44 +65,30 @@ class Balanced:
     micro_steps: int
 
     def __call__(self, examples: Sequence[int]) -> list[list[int]]:
-        arrange = self._rows if self.padded else self._packs
-        shares = [arrange(share) for share in shared(examples, self.costs, self.processes)]
-        # The dearest bins of all processes meet in the first micro-step.
-        shares = [sorted(bins, key=lambda bin_: -self._flops(bin_)) for bins in shares]
+        shares = [self._bins(share) for share in shared(examples, self.costs, self.processes)]
         return [bins[micro_step] for micro_step in range(self.micro_steps) for bins in shares]
+
+    def _bins(self, examples: Sequence[int]) -> list[list[int]]:
+        """One process's bins, the dearest first, so that those of all processes meet in the same micro-step."""
+        if self.padded:
+            bins = self._split(fewest_rows(examples, self.costs, self.max_tokens))
+        else:
+            bins = fewest_packs(examples, self.costs, self.max_tokens)
+        bins = sorted(bins, key=lambda bin_: -sum(self.costs[example].flops for example in bin_))
+        return bins + [[] for _ in range(self.micro_steps - len(bins))]
 
     def describe(self) -> str:
         kind = "balanced micro-batches" if self.padded else "packs"
         return f"{self.micro_steps} {kind} of at most {self.max_tokens:,} tokens x processes {self.processes}"
 
-    def _flops(self, examples: Sequence[int]) -> float:
-        return sum(self.costs[example].flops for example in examples)
-
-    def _packs(self, examples: Sequence[int]) -> list[list[int]]:
-        """Even FLOPs where the tokens allow it, else as few bins as will do."""
-        bins: list[list[int]] = [[] for _ in range(self.micro_steps)]
-        left = [self.max_tokens] * self.micro_steps
-        for example in _dearest_first(examples, self.costs):
-            fitting = [at for at in range(self.micro_steps) if left[at] >= self.costs[example].tokens]
-            if not fitting:
-                bins = fewest_packs(examples, self.costs, self.max_tokens)
-                return bins + [[] for _ in range(self.micro_steps - len(bins))]
-            at = min(fitting, key=lambda at: self._flops(bins[at]))
-            bins[at].append(example)
-            left[at] -= self.costs[example].tokens
-        return bins
-
-    def _rows(self, examples: Sequence[int]) -> list[list[int]]:
-        """As few bins as will do, then those split by which most padding is saved."""
-        bins = fewest_rows(examples, self.costs, self.max_tokens)
+    def _split(self, bins: list[list[int]]) -> list[list[int]]:
+        """Rows in more bins, up to all micro-steps: each cut is where it saves most padding."""
         while len(bins) < self.micro_steps:
-            saved, which, cut = max(
-                ((self._saved(bin_, cut), which, cut) for which, bin_ in enumerate(bins) for cut in range(1, len(bin_))),
-                default=(0, 0, 0),
-            )
+            cuts = [(self._saved(bin_, cut), at, cut) for at, bin_ in enumerate(bins) for cut in range(1, len(bin_))]
+            saved, at, cut = max(cuts, default=(0, 0, 0))
             if saved == 0:
-                return bins + [[] for _ in range(self.micro_steps - len(bins))]
-            bins[which : which + 1] = [bins[which][:cut], bins[which][cut:]]
+                break
+            bins = [*bins[:at], bins[at][:cut], bins[at][cut:], *bins[at + 1 :]]
         return bins
 
     def _saved(self, longest_first: Sequence[int], cut: int) -> int:

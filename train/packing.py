@@ -71,4 +71,3 @@ def allow_packs(loaded: Loaded) -> None:
             f"train.batching: got packed with attention {used}; it needs sdpa or flash_attention_2; set "
             "model.attention.language=auto"
         )
-
