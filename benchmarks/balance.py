@@ -2,9 +2,10 @@
 
     python benchmarks/balance.py [processes=8] [max_pack_tokens=16384]
 
-All 6,500 puzzles of recipes/mixed_grid.yaml are posed and counted; nothing is rendered or run. Image tokens, patches and
-sizes of the layers are the model's own; the text is counted by the tokenizer of a model from scratch, whose words are
-shorter or longer by little. Imbalance of a step: the busiest process's FLOPs over the mean, less one.
+All 6,500 puzzles of recipes/mixed_grid.yaml are posed and counted; nothing is rendered or run. Image tokens, patches
+and sizes of the layers are the model's own; the text is counted by the tokenizer of a model from scratch, which takes
+some hundred tokens more for a prompt. Imbalance of a step: the busiest process's FLOPs over the mean, less one; "in
+lockstep" is the same if processes waited for each other after every micro-step, as sharded weights make them.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def report(
     work = work.reshape(len(steps), arrange.micro_steps, arrange.processes)
     totals = work.sum(axis=1)
     uneven = totals.max(axis=1) / totals.mean(axis=1) - 1
-    within = work.max(axis=2).sum(axis=1) / totals.mean(axis=1) - 1  # if processes waited for each other every time
+    within = work.max(axis=2).sum(axis=1) / totals.mean(axis=1) - 1
     lengths = [[costs[one].tokens for one in bin_] for bins in arranged for bin_ in bins if bin_]
     computed = sum(len(bin_) * max(bin_) if padded else sum(bin_) for bin_ in lengths)
     print(

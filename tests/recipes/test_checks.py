@@ -177,3 +177,18 @@ def test_requirements_look_at_the_parts_that_are_evaluated(problems):
 def test_a_recipe_is_called_by_a_plain_name(name):
     with pytest.raises(RecipeError, match=r"name: got .*: it names folders"):
         load_recipe(["recipe=quickstart", f"name='{name}'"])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["train.max_pack_tokens=9000"], "train.max_pack_tokens: got 9000; allowed: null where train.batching=plain"),
+        (["train.batching=balanced", "train.micro_batch=4"], "train.micro_batch: got 4; allowed: 1 where"),
+        (["train.batching=packed", "model=tiny_gemma3"], "train.batching: got packed; allowed: balanced or plain"),
+        (["train.batching=packed", "model.attention.language=eager"], "model.attention.language: got eager; allowed:"),
+    ],
+)
+def test_a_batching_that_the_model_or_the_rest_of_train_contradicts_is_told(problems, overrides, said):
+    found = problems(*overrides)
+    assert [line for line in found if line.startswith(said)] == found != []
+    assert SHAPE.fullmatch(found[0])
