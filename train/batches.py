@@ -23,7 +23,6 @@ IGNORED = -100
 LOSS_FIELDS = ("labels", "loss_weights", "informative", "ambiguous")
 """What a batch holds beside the model's own inputs."""
 
-
 _PER_TOKEN = (*SEQUENCES, *LOSS_FIELDS, "position_ids")
 """Fields with one entry per token, along the last axis."""
 

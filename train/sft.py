@@ -62,9 +62,7 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
         sum(part.count for part in recipe.data.parts.values()),
         recipe.train.effective_batch, args.num_train_epochs, args.max_steps,
     )  # fmt: skip
-    logger.info(
-        "recipe %s, %s process(es), %s: %s steps", recipe.name, processes, args.device.type, steps
-    )  # fmt: skip
+    logger.info("recipe %s, %s process(es), %s: %s steps", recipe.name, processes, args.device.type, steps)
 
     # mixture
     with args.main_process_first(local=True, desc="reading the photos"):

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from train.batches import IGNORED, LOSS_FIELDS, packed, padded
 from train.loss import token_loss
@@ -98,7 +100,29 @@ def test_no_example_sees_the_tokens_before_it_in_its_pack(small):
     assert not torch.equal(after[first - 1], before[first - 1])
 
 
-def test_a_model_that_packs_answers_padded_prompts_as_before(small, mixed_recipe, trainer_of):
+class LargestTensor(TorchDispatchMode):
+    """Remembers the most elements that any operation's result had."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                self.elements = max(self.elements, tensor.numel())
+        return result
+
+
+def test_no_mask_of_all_pairs_is_made(small):
+    loaded, examples = small("tiny_qwen3_vl")
+    batch = packed(loaded, examples)
+    batch["ambiguous"] = torch.zeros(len(examples), dtype=torch.bool)
+    with LargestTensor() as seen:
+        token_loss(loaded.model, batch).weighted_nll.backward()
+    assert 0 < seen.elements < batch["input_ids"].shape[1] ** 2 / 4
+
+
+def test_a_model_that_packs_answers_padded_prompts_as_before(small):
     loaded, examples = small("tiny_qwen3_vl")
     batch = features(padded(loaded, examples[:3]))
     with torch.no_grad():
