@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,18 @@ TOWERS = {"language": "text_config", "vision": "vision_config"}
 
 LANGUAGE_LINEARS = r"model\.language_model\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
 """Full module names of the language tower's linear layers; the same in both families."""
+
+
+class VisionTower(NamedTuple):
+    """Sizes of a vision tower, for counting operations."""
+
+    layers: int
+    width: int
+    patch_px: int
+    weights_per_patch: int
+    """Weights of the linear layers that every patch passes, over all layers."""
+    weights_per_token: int
+    """Weights of the linear layers between tower and language model, which every image token passes."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,11 @@ class Family:
     """`scratch_processor(corpus, image)`: processor whose tokenizer is trained on the texts of corpus."""
     scratch_config: Callable[[Scratch, Any, ImageSize], Any]
     """`scratch_config(sizes, processor, image)`: config of a small model for that processor."""
+    vision_tower: Callable[[Any], VisionTower]
+    """`vision_tower(config)`: what operations are counted from."""
+    positions: Callable[[Any, Mapping[str, Any]], Any] | None = None
+    """`positions(model, encoded)`: positions (4, 1, L) of an encoded example, with which it can be packed beside
+    others; its first row counts tokens, so that it tells where an example begins. None: the family cannot be packed."""
     lora_targets: str = LANGUAGE_LINEARS
     """Regular expression, matched against full module names, of the layers that LoRA adapts."""
 

@@ -16,7 +16,7 @@ from transformers import (
     GemmaTokenizer,
 )
 
-from models.family import Family, require_multiple, token_id, vocabulary_and_merges
+from models.family import Family, VisionTower, require_multiple, token_id, vocabulary_and_merges
 from models.pixels import joined, normalised
 from recipes.schema import ImageSize, Scratch
 
@@ -187,6 +187,20 @@ def scratch_config(sizes: Scratch, processor: Gemma3Processor, image: ImageSize)
     )
 
 
+def vision_tower(config: Gemma3Config) -> VisionTower:
+    """Pooling comes before the projector, which has one matrix."""
+    vision = config.vision_config
+    layer = 4 * vision.hidden_size**2 + 2 * vision.hidden_size * vision.intermediate_size
+    return VisionTower(
+        layers=vision.num_hidden_layers,
+        width=vision.hidden_size,
+        patch_px=vision.patch_size,
+        weights_per_patch=vision.num_channels * vision.patch_size**2 * vision.hidden_size
+        + vision.num_hidden_layers * layer,
+        weights_per_token=vision.hidden_size * config.text_config.hidden_size,
+    )
+
+
 GEMMA3 = Family(
     name="gemma3",
     model_class=Gemma3ForConditionalGeneration,
@@ -208,4 +222,5 @@ GEMMA3 = Family(
     limit_images=limit_images,
     scratch_processor=scratch_processor,
     scratch_config=scratch_config,
+    vision_tower=vision_tower,
 )

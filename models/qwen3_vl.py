@@ -18,8 +18,9 @@ from transformers import (
 )
 from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
+from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLModel
 
-from models.family import Family, require_multiple, token_id, vocabulary_and_merges
+from models.family import Family, VisionTower, require_multiple, token_id, vocabulary_and_merges
 from models.pixels import joined, normalised
 from recipes.schema import ImageSize, Scratch
 
@@ -205,6 +206,32 @@ def scratch_config(sizes: Scratch, processor: Qwen3VLProcessor, image: ImageSize
     )
 
 
+def vision_tower(config: Qwen3VLConfig) -> VisionTower:
+    """Every patch attends to all of its image in every layer; one merger for the output and one per deepstack level."""
+    vision = config.vision_config
+    embedding = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2 * vision.hidden_size
+    layer = 4 * vision.hidden_size**2 + 2 * vision.hidden_size * vision.intermediate_size
+    merged = vision.hidden_size * vision.spatial_merge_size**2
+    mergers = 1 + len(vision.deepstack_visual_indexes)
+    return VisionTower(
+        layers=vision.depth,
+        width=vision.hidden_size,
+        patch_px=vision.patch_size,
+        weights_per_patch=embedding + vision.depth * layer,
+        weights_per_token=mergers * merged * (merged + vision.out_hidden_size),
+    )
+
+
+def positions(model: Any, encoded: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Of one encoded example: a row that counts its tokens, then the model's own three (time, height, width)."""
+    inner = next(module for module in model.modules() if isinstance(module, Qwen3VLModel))  # inside an adapter, too
+    ids = encoded["input_ids"]  # (1, L)
+    axes, _ = inner.get_rope_index(
+        ids, mm_token_type_ids=encoded["mm_token_type_ids"], image_grid_thw=encoded.get("image_grid_thw")
+    )
+    return torch.cat([torch.arange(ids.shape[1]).expand(1, 1, -1), axes])  # (4, 1, L)
+
+
 QWEN3_VL = Family(
     name="qwen3_vl",
     model_class=Qwen3VLForConditionalGeneration,
@@ -226,4 +253,6 @@ QWEN3_VL = Family(
     limit_images=limit_images,
     scratch_processor=scratch_processor,
     scratch_config=scratch_config,
+    vision_tower=vision_tower,
+    positions=positions,
 )

@@ -41,7 +41,7 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
         problems += _eval_problems(judged, asked or {name: part for name, part in parts.items() if not _dataset(part)})
     if trained := _as(Train, tree.get("train", {})):
         problems += _train_problems(trained)
-        problems += _attention_problems(model, trained) if model else []
+        problems += _attention_problems(model, trained) + _packing_problems(model, trained) if model else []
     problems += _photos_problems(tree)
     trainer = tree.get("trainer")
     if isinstance(trainer, dict):
@@ -97,6 +97,19 @@ def _attention_problems(model: Model, trained: Train) -> list[str]:
         for tower, asked in model.attention
         if asked == "flash_attention_2" and trained.precision == "fp32"
     ]  # fmt: skip
+
+
+def _packing_problems(model: Model, trained: Train) -> list[str]:
+    """Packed examples are kept apart by attention that need not know the images."""
+    if trained.batching != "packed":
+        return []
+    if model.family == "gemma3":
+        allowed = "balanced or plain for gemma3, whose image tokens attend to later ones"
+        return [problem("train.batching", "packed", allowed, "do set train.batching=balanced")]
+    if model.attention.language == "eager":
+        allowed = "auto, sdpa or flash_attention_2 where train.batching=packed"
+        return [problem("model.attention.language", "eager", allowed, "do set model.attention.language=auto")]
+    return []
 
 
 def _parts_problems(at: tuple[str, str], parts: dict[str, Any]) -> list[str]:
@@ -214,6 +227,13 @@ def _eval_problems(judged: Eval, parts: dict[str, Any]) -> list[str]:
 
 
 def _train_problems(train: Train) -> list[str]:
+    plain = train.batching == "plain"
+    if plain and train.max_pack_tokens:
+        allowed, advice = "null where train.batching=plain", "do set train.batching, or remove it"
+        return [problem("train.max_pack_tokens", str(train.max_pack_tokens), allowed, advice)]
+    if not plain and train.micro_batch != 1:
+        allowed = f"1 where train.batching={train.batching}: tokens, not examples, fill a micro-batch"
+        return [problem("train.micro_batch", str(train.micro_batch), allowed, "do set train.max_pack_tokens instead")]
     if train.effective_batch % train.micro_batch:
         allowed = f"a whole multiple of train.micro_batch, {train.micro_batch}"
         return [problem("train.effective_batch", str(train.effective_batch), allowed, "do change one of the two")]

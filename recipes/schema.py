@@ -146,9 +146,16 @@ class Train(Section):
     method: Literal["full", "lora"] = "full"
     lora: Lora = Lora()
     effective_batch: PositiveInt = 64
-    """Examples per optimizer step over all processes; must be micro_batch x processes x a whole number."""
+    """Examples per optimizer step over all processes."""
+    batching: Literal["plain", "balanced", "packed"] = "plain"
+    """How a step's examples share forward passes. plain: micro_batch rows, padded; effective_batch must then be
+    micro_batch x processes x a whole number. balanced: equal work for each process, in rows of like length, as many as
+    max_pack_tokens allows. packed: equal work for each process, several examples in one row; not for gemma3."""
     micro_batch: PositiveInt = 1
-    """Examples per forward pass and process."""
+    """Examples per forward pass and process, where batching is plain."""
+    max_pack_tokens: PositiveInt | None = None
+    """Most tokens per forward pass and process, padding included, where batching is not plain.
+    None: model.max_tokens."""
     precision: Literal["bf16", "fp32"] = "bf16"
     """Compute precision. Trained weights and optimizer state are always fp32."""
     predictable_weight: Annotated[float, Field(ge=0)] = 1.0

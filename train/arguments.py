@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def accumulation_steps(recipe: Recipe, processes: int) -> int:
-    """Micro-batches per optimizer step and process.
+    """Plain micro-batches per optimizer step and process.
 
     Raises:
         ValueError: effective_batch is not micro_batch x processes x a whole number.
@@ -70,7 +70,8 @@ def sft_arguments(recipe: Recipe, processes: int) -> SFTConfig:
     owned = {
         "output_dir": recipe.output_dir,
         "per_device_train_batch_size": train.micro_batch,
-        "gradient_accumulation_steps": accumulation_steps(recipe, processes),
+        # of packs and balanced micro-batches, PuzzleTrainer knows the number
+        "gradient_accumulation_steps": accumulation_steps(recipe, processes) if train.batching == "plain" else 1,
         "bf16": train.precision == "bf16",
         "use_cpu": on_cpu,
         "save_strategy": "steps",

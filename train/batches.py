@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,16 @@ from data_mix.mixture import Mixture, Posed
 from data_mix.streams import stream
 from models.load import Loaded
 from models.tokens import SEQUENCES, answer_encoding, encode_prompt
+from tasks.contract import Message
 
 IGNORED = -100
 """Label of a position that carries no loss."""
 
 LOSS_FIELDS = ("labels", "loss_weights", "informative", "ambiguous")
 """What a batch holds beside the model's own inputs."""
+
+_PER_TOKEN = (*SEQUENCES, *LOSS_FIELDS, "position_ids")
+"""Fields with one entry per token, along the last axis."""
 
 
 def as_dataset(mixture: Mixture) -> datasets.Dataset:
@@ -52,13 +56,17 @@ class EpochOrder(Sampler[int]):
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
 
+    def of(self, epoch: int) -> Sequence[int]:
+        """That epoch's order."""
+        if epoch == 0:
+            return range(self.size)
+        return stream("epoch order", self.seed, epoch).permutation(self.size).tolist()
+
     def __len__(self) -> int:
         return self.size
 
     def __iter__(self) -> Iterator[int]:
-        if self.epoch == 0:
-            return iter(range(self.size))
-        return iter(stream("epoch order", self.seed, self.epoch).permutation(self.size).tolist())
+        return iter(self.of(self.epoch))
 
 
 def informative_tokens(spans: list[tuple[int, int]], informative: list[tuple[int, int]]) -> np.ndarray:
@@ -80,7 +88,10 @@ def informative_tokens(spans: list[tuple[int, int]], informative: list[tuple[int
 
 @dataclass(frozen=True)
 class Collator:
-    """Turns rows of `as_dataset` into one right-padded batch.
+    """Turns rows of `as_dataset` into one batch: a right-padded row for each, or one row that packs them all.
+
+    A packed batch has `position_ids` (4, 1, L), from which the model tells its examples apart. No rows make a batch
+    of one blank image that carries no loss: what a process computes where the others still have examples.
 
     Adds to the model's own inputs `labels` (B, L), IGNORED outside answer and end of turn; `loss_weights` (B, L)
     float32, 0 there; `informative` (B, L) bool, the answer tokens that carry information; and `ambiguous` (B,) bool,
@@ -89,14 +100,31 @@ class Collator:
 
     loaded: Loaded
     predictable_weight: float
+    packed: bool = False
 
     def encode(self, posed: Posed, images: list[np.ndarray]) -> dict[str, torch.Tensor]:
         """One example, unpadded: every sequence field is (1, L); images as `Example` has them."""
-        fields = dict(encode_prompt(self.loaded, posed.puzzle.messages, images))
         gold = posed.task.gold(posed.puzzle.target)
         ids, spans = answer_encoding(self.loaded, gold)
         informative = torch.from_numpy(informative_tokens(spans, posed.task.informative(gold)))[None]
         weights = torch.where(informative, 1.0, self.predictable_weight)
+        return self._fields(posed.puzzle.messages, images, ids, informative, weights)
+
+    def _blank(self) -> dict[str, torch.Tensor]:
+        ids, _ = answer_encoding(self.loaded, "")
+        none = torch.zeros(1, len(ids))
+        image = np.zeros((64, 64, 3), np.uint8)
+        return self._fields([{"role": "user", "content": [{"type": "image"}]}], [image], ids, none.bool(), none)
+
+    def _fields(
+        self,
+        messages: list[Message],
+        images: list[np.ndarray],
+        ids: list[int],
+        informative: torch.Tensor,
+        weights: torch.Tensor,
+    ) -> dict[str, torch.Tensor]:
+        fields = dict(encode_prompt(self.loaded, messages, images))
         prompt = fields["input_ids"]
         answer = torch.tensor([ids], dtype=prompt.dtype)
         fields["labels"] = torch.cat([torch.full_like(prompt, IGNORED), answer], dim=1)
@@ -110,17 +138,35 @@ class Collator:
         return fields
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        encoded = [self.encode(row["posed"], row["images"]) for row in rows]
-        length = max(example["input_ids"].shape[1] for example in encoded)
-        padding = dict.fromkeys((*SEQUENCES, *LOSS_FIELDS), 0)
-        padding |= {"labels": IGNORED, "input_ids": self.loaded.processor.tokenizer.pad_token_id}
-        batch = {}
-        for name in encoded[0]:
-            parts = [example[name] for example in encoded]
-            if name in padding:
-                parts = [
-                    torch.nn.functional.pad(part, (0, length - part.shape[1]), value=padding[name]) for part in parts
-                ]
-            batch[name] = torch.cat(parts)
-        batch["ambiguous"] = torch.tensor([row["ambiguous"] for row in rows])
+        encoded = [self.encode(row["posed"], row["images"]) for row in rows] or [self._blank()]
+        batch = packed(self.loaded, encoded) if self.packed else padded(self.loaded, encoded)
+        batch["ambiguous"] = torch.tensor([row["ambiguous"] for row in rows], dtype=torch.bool)
         return batch
+
+
+def padded(loaded: Loaded, examples: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Encoded examples as the rows of one batch, filled up on the right; images in order."""
+    length = max(example["input_ids"].shape[1] for example in examples)
+    filler = {**dict.fromkeys(_PER_TOKEN, 0), "labels": IGNORED, "input_ids": loaded.processor.tokenizer.pad_token_id}
+
+    def part(example: dict[str, torch.Tensor], name: str) -> torch.Tensor:
+        if name not in filler:
+            return example[name]
+        return torch.nn.functional.pad(example[name], (0, length - example[name].shape[1]), value=filler[name])
+
+    return {name: torch.cat([part(one, name) for one in examples if name in one]) for name in _names(examples)}
+
+
+def packed(loaded: Loaded, examples: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Encoded examples one after another in one row, each with positions of its own; images in order."""
+    assert loaded.family.positions is not None
+    placed = [{**example, "position_ids": loaded.family.positions(loaded.model, example)} for example in examples]
+    return {
+        name: torch.cat([one[name] for one in placed if name in one], dim=-1 if name in _PER_TOKEN else 0)
+        for name in _names(placed)
+    }
+
+
+def _names(examples: list[dict[str, torch.Tensor]]) -> list[str]:
+    """Fields of any example: one without images has fewer."""
+    return list(dict.fromkeys(name for example in examples for name in example))

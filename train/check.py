@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from accelerate.utils import gather_object
@@ -14,8 +14,10 @@ from torch import nn
 from tqdm import tqdm
 
 from data_mix.mixture import Mixture, Posed
+from models.flops import example_flops
 from models.lengths import Lengths, example_lengths
 from models.load import Loaded
+from train.balance import Cost
 from train.batches import IGNORED
 
 logger = logging.getLogger(__name__)
@@ -24,14 +26,26 @@ _TOGETHER = 512
 """Examples that are measured in one call."""
 
 
-def check_lengths(loaded: Loaded, mixture: Mixture, indices: Sequence[int], rank: int, processes: int) -> None:
-    """Measure every example that the run will see; log tokens per part.
+class Measured(NamedTuple):
+    """What is known of an example before it is rendered."""
+
+    part: str
+    lengths: Lengths
+    flops: int
+    """Of a forward pass."""
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(self.lengths.total, self.flops)
+
+
+def measure_examples(
+    loaded: Loaded, mixture: Mixture, indices: Sequence[int], rank: int, processes: int
+) -> dict[int, Measured]:
+    """Every example that the run will see, by its position in the mixture.
 
     Args:
-        indices: positions in the mixture; each process measures its share of them.
-
-    Raises:
-        ValueError: an example needs more than `model.max_tokens` tokens. Nothing is ever cut.
+        indices: positions in the mixture; each process measures its share of them, and all get all.
     """
     measured = []
     mine = indices[rank::processes]
@@ -40,21 +54,32 @@ def check_lengths(loaded: Loaded, mixture: Mixture, indices: Sequence[int], rank
             positions = mine[start : start + _TOGETHER]
             posed = [mixture[position] for position in positions]
             lengths = example_lengths(loaded, [one.puzzle for one in posed])
-            measured += [(at, one.part, length) for at, one, length in zip(positions, posed, lengths, strict=True)]
+            for at, one, length in zip(positions, posed, lengths, strict=True):
+                flops = example_flops(loaded, loaded.model.config, length, one.puzzle.image_sizes)
+                measured.append((at, Measured(one.part, length, flops.total)))
             bar.update(len(posed))
-    measured = gather_object(measured)
+    return dict(gather_object(measured))
+
+
+def check_lengths(loaded: Loaded, mixture: Mixture, measured: Mapping[int, Measured]) -> None:
+    """Log tokens per part.
+
+    Raises:
+        ValueError: an example needs more than `model.max_tokens` tokens. Nothing is ever cut.
+    """
     parts: dict[str, list[Lengths]] = defaultdict(list)
-    for _, part, length in measured:
-        parts[part].append(length)
+    for one in measured.values():
+        parts[one.part].append(one.lengths)
     for part, lengths in sorted(parts.items()):
         logger.info(
             "part %s: %s examples measured, tokens per example %.0f on average, %s at most (answer %s)",
             part, f"{len(lengths):,}", sum(length.total for length in lengths) / len(lengths),
             f"{max(length.total for length in lengths):,}", f"{max(length.answer for length in lengths):,}",
         )  # fmt: skip
-    too_long = [row for row in measured if row[2].total > loaded.max_tokens]
+    too_long = [position for position, one in measured.items() if one.lengths.total > loaded.max_tokens]
     if too_long:
-        position, part, needed = max(too_long, key=lambda row: row[2].total)
+        position = max(too_long, key=lambda position: measured[position].lengths.total)
+        part, needed, _ = measured[position]
         longest = mixture[position]
         raise ValueError(
             f"model.max_tokens: got {loaded.max_tokens}, but {len(too_long)} of {len(measured)} examples need more; "

@@ -28,7 +28,17 @@ from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train import require_this_clone
 from train.arguments import check_sharding, sft_arguments
-from train.check import check_labels, check_lengths, check_memory, describe_parameters, num_steps, seen_indices
+from train.balance import step_batches
+from train.batches import EpochOrder
+from train.check import (
+    check_labels,
+    check_lengths,
+    check_memory,
+    describe_parameters,
+    measure_examples,
+    num_steps,
+    seen_indices,
+)
 from train.console import refusal, set_up_logging
 from train.progress import Progress
 from train.run_folder import environment, open_run_folder, write_provenance
@@ -52,11 +62,7 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
         sum(part.count for part in recipe.data.parts.values()),
         recipe.train.effective_batch, args.num_train_epochs, args.max_steps,
     )  # fmt: skip
-    logger.info(
-        "recipe %s, %s process(es), %s: effective batch %s = micro-batch %s x accumulation %s x processes %s; %s steps",
-        recipe.name, processes, args.device.type, recipe.train.effective_batch, recipe.train.micro_batch,
-        args.gradient_accumulation_steps, processes, steps,
-    )  # fmt: skip
+    logger.info("recipe %s, %s process(es), %s: %s steps", recipe.name, processes, args.device.type, steps)
 
     # mixture
     with args.main_process_first(local=True, desc="reading the photos"):
@@ -78,9 +84,14 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     check_memory(loaded.model, torch.cuda.mem_get_info()[1] if args.device.type == "cuda" else None)
 
     # trainer
-    trainer = PuzzleTrainer(recipe, loaded, mixture, args)
-    seen = seen_indices(trainer.order, recipe.train.effective_batch, steps)
-    check_lengths(loaded, mixture, seen, rank, processes)
+    order = EpochOrder(len(mixture), recipe.seed)
+    seen = seen_indices(order, recipe.train.effective_batch, steps)
+    measured = measure_examples(loaded, mixture, seen, rank, processes)
+    check_lengths(loaded, mixture, measured)
+    costs = {position: one.cost for position, one in measured.items()}
+    batches = step_batches(recipe, order, steps, processes, costs)
+    logger.info("effective batch %s = %s; %s steps", recipe.train.effective_batch, batches.arrange.describe(), steps)
+    trainer = PuzzleTrainer(recipe, loaded, mixture, batches, args)
     first = trainer.train_dataset[seen[0]]
     check_labels(loaded, first["posed"], trainer.data_collator([first]))
     evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture)

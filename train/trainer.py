@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.data import DataLoader
 from transformers import Trainer
 from transformers.trainer import TRAINING_ARGS_NAME
 from trl import SFTConfig, SFTTrainer
@@ -16,22 +17,35 @@ from trl import SFTConfig, SFTTrainer
 from data_mix.mixture import Mixture
 from models.load import Loaded, load_weights_into
 from recipes.schema import Recipe
-from train.batches import Collator, EpochOrder, as_dataset
+from train.balance import StepBatches
+from train.batches import Collator, as_dataset
 from train.checkpoints import PARTIAL, publish
 from train.loss import token_loss
+from train.packing import allow_packs
 
 
 class PuzzleTrainer(SFTTrainer):
     """Trains a loaded model on a mixture.
 
     The loss of a step is sum(weight x nll) / sum(weight) over all its answer tokens, whatever the micro-batches,
-    accumulation and processes that computed it. Where the examples of an epoch do not divide by micro-batch x
-    processes, the library fills the epoch's last micro-batches with examples from its beginning.
+    accumulation and processes that computed it.
     """
 
-    def __init__(self, recipe: Recipe, loaded: Loaded, mixture: Mixture, args: SFTConfig, **kwargs: Any) -> None:
-        self.order = EpochOrder(len(mixture), recipe.seed)
+    def __init__(
+        self,
+        recipe: Recipe,
+        loaded: Loaded,
+        mixture: Mixture,
+        batches: StepBatches,
+        args: SFTConfig,
+        **kwargs: Any,
+    ) -> None:
         self._loaded = loaded
+        self.batches = batches
+        args.gradient_accumulation_steps = batches.arrange.micro_steps
+        packed = recipe.train.batching == "packed"
+        if packed:
+            allow_packs(loaded)
         self._keep = recipe.train.keep_checkpoints
         self._saving = False
         self._counts: torch.Tensor | None = None
@@ -41,15 +55,27 @@ class PuzzleTrainer(SFTTrainer):
             model=loaded.model,
             args=args,
             train_dataset=as_dataset(mixture),
-            data_collator=Collator(loaded, recipe.train.predictable_weight),
+            data_collator=Collator(loaded, recipe.train.predictable_weight, packed),
             processing_class=loaded.processor,
             **kwargs,
         )
         # Qwen3-VL declares that it takes no loss arguments; the division below is ours, so this holds for every family.
         self.model_accepts_loss_kwargs = True
 
-    def _get_train_sampler(self, train_dataset: Any = None) -> EpochOrder:
-        return self.order
+    def get_train_dataloader(self) -> DataLoader:
+        # the library's own takes batches of one size only, and repeats examples where they do not divide
+        return self.accelerator.prepare(
+            DataLoader(
+                self.train_dataset,
+                batch_sampler=self.batches,
+                collate_fn=self.data_collator,
+                num_workers=self.args.dataloader_num_workers,
+                pin_memory=self.args.dataloader_pin_memory,
+                multiprocessing_context=self.args.dataloader_multiprocessing_context,
+                prefetch_factor=self.args.dataloader_prefetch_factor,
+                persistent_workers=self.args.dataloader_persistent_workers,
+            )
+        )
 
     def _init_training_state(self, max_steps: int, *args: Any) -> tuple[int, int]:
         trained = super()._init_training_state(max_steps, *args)
@@ -59,7 +85,7 @@ class PuzzleTrainer(SFTTrainer):
 
     def _run_epoch(self, model: Any, epoch: int, **kwargs: Any) -> None:
         # accelerate does not reach the sampler through the wrappers of a resumed, sharded loader
-        self.order.set_epoch(epoch)
+        self.batches.set_epoch(epoch)
         super()._run_epoch(model=model, epoch=epoch, **kwargs)
 
     def get_batch_samples(

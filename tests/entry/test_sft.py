@@ -80,12 +80,35 @@ def test_two_processes_train_and_evaluate_as_one(model, method, launch, tmp_path
     assert [record.key for record in read_records(tmp_path / "two/records/final.jsonl").records] == keys
 
 
-@pytest.mark.parametrize("method", ["full", "lora"])
-@pytest.mark.parametrize("model", ["tiny_qwen3_vl", "tiny_gemma3"])
-def test_a_killed_run_continues_bit_for_bit(model, method, launch, launch_and_kill, tmp_path):
+def test_two_processes_train_on_packs_as_one_does_on_single_examples(launch, tmp_path):
+    """Seven examples in steps of five: both the bins and the last step are uneven."""
+    common = [
+        "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "train.precision=fp32", "trainer.num_train_epochs=1",
+        "train.effective_batch=5", "data.parts.16x16=null", "data.parts.12x12.count=1", "data.parts.8x8.count=2",
+        "data.parts.4x4.count=4", "trainer.learning_rate=1e-3", "trainer.warmup_steps=0",
+    ]  # fmt: skip
+    launch("train/sft.py", *common, "output_dir=one")
+    two = launch("train/sft.py", *common, "train.batching=packed", "output_dir=two", config="cpu2.yaml")
+    assert "packs of at most 16,384 tokens x processes 2; 2 steps" in two.stderr
+    single, double = losses(tmp_path / "one/checkpoint-2"), losses(tmp_path / "two/checkpoint-2")
+    assert len(single) == 2
+    assert double == pytest.approx(single, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "batching"),
+    [
+        ("tiny_qwen3_vl", "full", "plain"),
+        ("tiny_qwen3_vl", "full", "packed"),
+        ("tiny_qwen3_vl", "lora", "packed"),
+        ("tiny_gemma3", "full", "balanced"),
+        ("tiny_gemma3", "lora", "plain"),
+    ],
+)
+def test_a_killed_run_continues_bit_for_bit(model, method, batching, launch, launch_and_kill, tmp_path):
     """Two epochs of 3 steps; killed in the second; the checkpoint it continues from lies in the middle of an epoch."""
     common = [
-        "recipe=mixed_grid", f"model={model}", f"train.method={method}", *SMALL,
+        "recipe=mixed_grid", f"model={model}", f"train.method={method}", f"train.batching={batching}", *SMALL,
         "data.parts.12x12=null", "data.parts.16x16=null", "data.parts.4x4.count=6", "data.parts.8x8.count=6",
         "trainer.num_train_epochs=2", "train.checkpoint_every=2", "trainer.learning_rate=1e-3",
     ]  # fmt: skip

@@ -186,3 +186,18 @@ def test_one_folder_written_in_two_ways_is_one_dataset(tmp_path, monkeypatch):
     judged = f"eval.parts.e={rows % (tmp_path / 'd' / '.' / 'x')}"
     with pytest.raises(RecipeError, match=r"eval\.parts\.e\.dataset"):
         load_recipe(["recipe=quickstart", trained, judged, "eval.require=null"])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["train.max_pack_tokens=9000"], "train.max_pack_tokens: got 9000; allowed: null where train.batching=plain"),
+        (["train.batching=balanced", "train.micro_batch=4"], "train.micro_batch: got 4; allowed: 1 where"),
+        (["train.batching=packed", "model=tiny_gemma3"], "train.batching: got packed; allowed: balanced or plain"),
+        (["train.batching=packed", "model.attention.language=eager"], "model.attention.language: got eager; allowed:"),
+    ],
+)
+def test_a_batching_that_the_model_or_the_rest_of_train_contradicts_is_told(problems, overrides, said):
+    found = problems(*overrides)
+    assert [line for line in found if line.startswith(said)] == found != []
+    assert SHAPE.fullmatch(found[0])

@@ -14,6 +14,9 @@ from models.lora import add_lora
 from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train.arguments import sft_arguments
+from train.balance import step_batches
+from train.batches import EpochOrder
+from train.check import measure_examples, num_steps
 from train.trainer import PuzzleTrainer
 
 GRIDS = (4, 8, 12, 16)
@@ -50,6 +53,10 @@ def trainer_of() -> Callable[[Recipe], PuzzleTrainer]:
         set_seed(0)
         if not full:
             loaded = add_lora(loaded, recipe.train.lora)
-        return PuzzleTrainer(recipe, loaded, mixture, sft_arguments(recipe, processes=1))
+        args, order = sft_arguments(recipe, processes=1), EpochOrder(len(mixture), recipe.seed)
+        steps = num_steps(len(mixture), recipe.train.effective_batch, args.num_train_epochs, args.max_steps)
+        measured = measure_examples(loaded, mixture, range(len(mixture)), rank=0, processes=1)
+        costs = {position: one.cost for position, one in measured.items()}
+        return PuzzleTrainer(recipe, loaded, mixture, step_batches(recipe, order, steps, 1, costs), args)
 
     return build

@@ -9,9 +9,15 @@ from data_mix.mixture import training_mixture
 from data_mix.photos import find_photos
 from models.load import load_model
 from recipes.loader import load_recipe
-from train.arguments import accumulation_steps, check_sharding, sft_arguments
-from train.check import check_labels, check_lengths, check_memory, describe_parameters, num_steps
-from train.trainer import PuzzleTrainer
+from train.arguments import accumulation_steps, check_sharding
+from train.check import (
+    check_labels,
+    check_lengths,
+    check_memory,
+    describe_parameters,
+    measure_examples,
+    num_steps,
+)
 
 
 def quickstart(*overrides):
@@ -93,17 +99,15 @@ def test_an_example_that_does_not_fit_is_named_with_the_length_it_needs(in_tmp_p
     with pytest.raises(
         ValueError, match=r"model\.max_tokens: got 60, but 5 of 5 .* of part 2x2 \(jigshape-\w+\)"
     ) as told:
-        check_lengths(loaded, mixture, range(5), rank=0, processes=1)
+        check_lengths(loaded, mixture, measure_examples(loaded, mixture, range(5), rank=0, processes=1))
     needed = int(str(told.value).rpartition("set model.max_tokens=")[2].split()[0])
-    recipe = quickstart(f"model.max_tokens={needed}")
-    check_lengths(load_model(recipe.model, seed=0, dtype=torch.float32), mixture, range(5), rank=0, processes=1)
+    loaded = load_model(quickstart(f"model.max_tokens={needed}").model, seed=0, dtype=torch.float32)
+    check_lengths(loaded, mixture, measure_examples(loaded, mixture, range(5), rank=0, processes=1))
 
 
-def test_labels_that_are_not_the_answer_and_its_end_are_refused(in_tmp_path):
-    recipe = quickstart()
-    mixture = training_mixture(recipe, find_photos(recipe.data.photos))
-    loaded = load_model(recipe.model, seed=0, dtype=torch.float32)
-    trainer = PuzzleTrainer(recipe, loaded, mixture, sft_arguments(recipe, processes=1))
+def test_labels_that_are_not_the_answer_and_its_end_are_refused(mixed_recipe, trainer_of):
+    trainer = trainer_of(mixed_recipe("tiny_qwen3_vl"))
+    loaded = trainer.data_collator.loaded
     row = trainer.train_dataset[0]
     batch = trainer.data_collator([row])
     check_labels(loaded, row["posed"], batch)

@@ -111,3 +111,36 @@ def test_the_share_of_a_step_that_is_spent_waiting_for_data_is_logged(mixed_reci
     trainer.train()
     waits = [entry["data_wait"] for entry in trainer.state.log_history if "loss" in entry]
     assert waits == pytest.approx([0.75, 0.75])
+
+
+@pytest.mark.parametrize(
+    ("model", "batching"), [("tiny_qwen3_vl", "packed"), ("tiny_qwen3_vl", "balanced"), ("tiny_gemma3", "balanced")]
+)
+def test_packs_and_balanced_batches_have_the_loss_and_gradients_of_plain_ones(
+    model, batching, mixed_recipe, trainer_of, tmp_path
+):
+    overrides = ["trainer.max_grad_norm=0", "train.predictable_weight=0.3"]
+    loss, gradients = one_step(trainer_of(mixed_recipe(model, *overrides)))
+    for max_tokens, micro_steps in ((3200, range(3, 9)), (64000, range(1, 2))):
+        recipe = mixed_recipe(
+            model, *overrides, f"train.batching={batching}", f"train.max_pack_tokens={max_tokens}",
+            f"output_dir={tmp_path / str(max_tokens)}",
+        )  # fmt: skip
+        trainer = trainer_of(recipe)
+        assert trainer.args.gradient_accumulation_steps in micro_steps
+        other_loss, other_gradients = one_step(trainer)
+        assert other_loss == pytest.approx(loss, abs=1e-5)
+        assert other_gradients.keys() == gradients.keys()
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(other_gradients[name], gradient, atol=1e-5, rtol=1e-5)
+
+
+def test_an_epoch_trains_every_example_once_and_counts_each(mixed_recipe, trainer_of):
+    """Eight examples in steps of three: the last step has two, in micro-batches of one."""
+    trainer = trainer_of(mixed_recipe("tiny_qwen3_vl", "train.effective_batch=3", "trainer.max_steps=-1"))
+    seen = []
+    collate = trainer.data_collator
+    trainer.data_collator = lambda rows: seen.extend(row["posed"].puzzle.key for row in rows) or collate(rows)
+    trainer.train()
+    assert trainer.state.global_step == 3
+    assert len(seen) == len(set(seen)) == 8

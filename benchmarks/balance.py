@@ -1,0 +1,128 @@
+"""How evenly the mixed grid's steps are shared between processes, on a Qwen3-VL-8B, by arithmetic.
+
+    python benchmarks/balance.py [processes=8] [max_pack_tokens=16384]
+
+All 6,500 puzzles of recipes/mixed_grid.yaml are posed and counted; nothing is rendered or run. Image tokens, patches
+and sizes of the layers are the model's own; the text is counted by the tokenizer of a model from scratch, which takes
+some hundred tokens more for a prompt. Imbalance of a step: the busiest process's FLOPs over the mean, less one; "in
+lockstep" is the same if processes waited for each other after every micro-step, as sharded weights make them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+from transformers import Qwen3VLConfig
+
+from data_mix.streams import stream
+from models.flops import example_flops
+from models.lengths import example_lengths
+from models.load import Encoder, load_encoder
+from recipes.loader import load_recipe
+from tasks import TASKS
+from tasks.photo import ImagePhoto
+from train.balance import Arrangement, Cost, Plain, balanced, run_steps
+from train.batches import EpochOrder
+
+CONFIG_8B = Qwen3VLConfig(
+    text_config={
+        "hidden_size": 4096,
+        "intermediate_size": 12288,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 151936,
+    },
+    vision_config={
+        "depth": 27,
+        "hidden_size": 1152,
+        "intermediate_size": 4304,
+        "num_heads": 16,
+        "patch_size": 16,
+        "out_hidden_size": 4096,
+        "deepstack_visual_indexes": [8, 16, 24],
+    },
+)
+
+
+def counted_encoder() -> Encoder:
+    """Tokenizer from scratch, image limits of the 8B."""
+    limits = load_recipe(["recipe=mixed_grid"]).model.image
+    model = load_recipe(["recipe=mixed_grid", "model=tiny_qwen3_vl"]).model.model_copy(update={"image": limits})
+    return load_encoder(model)
+
+
+def costs_of_the_mixed_grid(encoder: Encoder) -> dict[int, Cost]:
+    """Of every example, by its position in the run's order."""
+    parts = load_recipe(["recipe=mixed_grid"]).data.parts
+    costs: list[Cost] = []
+    print(f"{'part':<8}{'tokens':>10}{'TFLOP':>9}{'of it: text':>14}{'text att.':>11}{'vision':>9}{'vision att.':>13}")
+    for name, part in parts.items():
+        task = TASKS[part.task]
+        spec = task.Spec.model_validate(part.spec)
+        board = task.board(spec)
+        photo = ImagePhoto(Image.new("RGB", (board.width, board.height)))
+        puzzles = [task.pose(spec, photo, seed) for seed in range(part.count)]
+        lengths = example_lengths(encoder, puzzles)
+        flops = [
+            example_flops(encoder, CONFIG_8B, length, puzzle.image_sizes)
+            for length, puzzle in zip(lengths, puzzles, strict=True)
+        ]
+        costs += [Cost(length.total, one.total) for length, one in zip(lengths, flops, strict=True)]
+        text, attention, vision, vision_attention, head = np.mean(flops, axis=0) / 1e12
+        tokens = np.mean([length.total for length in lengths])
+        print(
+            f"{name:<8}{tokens:>10,.0f}{text + attention + vision + vision_attention + head:>9.1f}{text:>14.1f}"
+            f"{attention:>11.1f}{vision:>9.1f}{vision_attention:>13.1f}"
+        )
+    return {int(at): cost for at, cost in zip(stream("mixed").permutation(len(costs)), costs, strict=True)}
+
+
+def report(
+    name: str, arrange: Arrangement, steps: Sequence[Sequence[int]], costs: dict[int, Cost], padded: bool
+) -> None:
+    started = time.perf_counter()
+    arranged = [arrange(examples) for examples in steps]
+    took = (time.perf_counter() - started) / len(steps)
+    work = np.array([[sum(costs[one].flops for one in bin_) for bin_ in bins] for bins in arranged])
+    work = work.reshape(len(steps), arrange.micro_steps, arrange.processes)
+    totals = work.sum(axis=1)
+    uneven = totals.max(axis=1) / totals.mean(axis=1) - 1
+    within = work.max(axis=2).sum(axis=1) / totals.mean(axis=1) - 1
+    lengths = [[costs[one].tokens for one in bin_] for bins in arranged for bin_ in bins if bin_]
+    computed = sum(len(bin_) * max(bin_) if padded else sum(bin_) for bin_ in lengths)
+    print(
+        f"{name:<34}{uneven.mean():>8.1%}{np.percentile(uneven, 95):>8.1%}{uneven.max():>8.1%}{within.mean():>12.1%}"
+        f"{arrange.micro_steps:>8}{sum(map(sum, lengths)) / computed:>10.1%}{took * 1e3:>10.2f}"
+    )
+
+
+def main(argv: Sequence[str]) -> None:
+    given = dict(argument.split("=", 1) for argument in argv)
+    processes, max_tokens = int(given.get("processes", 8)), int(given.get("max_pack_tokens", 16384))
+    batch = load_recipe(["recipe=mixed_grid"]).train.effective_batch
+    costs = costs_of_the_mixed_grid(counted_encoder())
+    order = EpochOrder(len(costs), seed=0)
+    steps = list(run_steps(order, batch, steps=-(-len(costs) // batch)))
+    print(f"\n{len(steps)} steps of {batch} on {processes} processes, at most {max_tokens:,} tokens in a bin")
+    print(f"{'':<34}{'mean':>8}{'p95':>8}{'max':>8}{'in lockstep':>12}{'bins':>8}{'useful':>10}{'ms/step':>10}")
+    tokens_only = {position: Cost(cost.tokens, cost.tokens) for position, cost in costs.items()}
+    for name, known, padded in (
+        ("packed", costs, False),
+        ("packed, by tokens alone", tokens_only, False),
+        ("balanced", costs, True),
+    ):
+        arrange = balanced(known, steps, max_tokens=max_tokens, padded=padded, processes=processes)
+        report(name, arrange, steps, costs, padded)
+    for micro_batch in (1, batch // processes):
+        micro_steps = batch // (micro_batch * processes)
+        report(f"plain, micro-batch {micro_batch}", Plain(micro_batch, micro_steps, processes), steps, costs, True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,235 @@
+"""Which examples of a step share a forward pass, and on which process: equal work, within memory.
+
+A bin is what one process computes in one micro-step; it may be empty. An arrangement gives a step's examples as
+micro_steps x processes bins, in the order in which accelerate deals them out: process after process, micro-step after
+micro-step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from torch.utils.data import Sampler
+
+from recipes.schema import Recipe
+from train.arguments import accumulation_steps
+from train.batches import EpochOrder
+
+
+class Cost(NamedTuple):
+    """What an example takes."""
+
+    tokens: int
+    flops: float
+    """In any unit: only ratios count."""
+
+
+class Arrangement(Protocol):
+    """How the examples of a step become bins."""
+
+    @property
+    def micro_steps(self) -> int: ...
+    @property
+    def processes(self) -> int: ...
+    def __call__(self, examples: Sequence[int]) -> list[list[int]]: ...
+    def describe(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Plain:
+    """`micro_batch` examples at a time, in order."""
+
+    micro_batch: int
+    micro_steps: int
+    processes: int
+
+    def __call__(self, examples: Sequence[int]) -> list[list[int]]:
+        starts = range(0, self.micro_batch * self.micro_steps * self.processes, self.micro_batch)
+        return [list(examples[start : start + self.micro_batch]) for start in starts]
+
+    def describe(self) -> str:
+        return f"micro-batch {self.micro_batch} x accumulation {self.micro_steps} x processes {self.processes}"
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """Bins of at most `max_tokens` tokens, and FLOPs shared evenly between processes."""
+
+    costs: Mapping[int, Cost]
+    max_tokens: int
+    padded: bool
+    """A bin is rows as long as its longest example (True), or one row of all its examples (False)."""
+    processes: int
+    micro_steps: int
+
+    def __call__(self, examples: Sequence[int]) -> list[list[int]]:
+        shares = [self._bins(share) for share in shared(examples, self.costs, self.processes)]
+        return [bins[micro_step] for micro_step in range(self.micro_steps) for bins in shares]
+
+    def _bins(self, examples: Sequence[int]) -> list[list[int]]:
+        """One process's bins, the dearest first, so that those of all processes meet in the same micro-step."""
+        if self.padded:
+            bins = self._split(fewest_rows(examples, self.costs, self.max_tokens))
+        else:
+            bins = fewest_packs(examples, self.costs, self.max_tokens)
+        bins = sorted(bins, key=lambda bin_: -sum(self.costs[example].flops for example in bin_))
+        return bins + [[] for _ in range(self.micro_steps - len(bins))]
+
+    def describe(self) -> str:
+        kind = "balanced micro-batches" if self.padded else "packs"
+        return f"{self.micro_steps} {kind} of at most {self.max_tokens:,} tokens x processes {self.processes}"
+
+    def _split(self, bins: list[list[int]]) -> list[list[int]]:
+        """Rows in more bins, up to all micro-steps: each cut is where it saves most padding."""
+        while len(bins) < self.micro_steps:
+            cuts = [(self._saved(bin_, cut), at, cut) for at, bin_ in enumerate(bins) for cut in range(1, len(bin_))]
+            saved, at, cut = max(cuts, default=(0, 0, 0))
+            if saved == 0:
+                break
+            bins = [*bins[:at], bins[at][:cut], bins[at][cut:], *bins[at + 1 :]]
+        return bins
+
+    def _saved(self, longest_first: Sequence[int], cut: int) -> int:
+        """Tokens of padding that a cut saves: the shorter rows shrink to the longest of them."""
+        longest, next_longest = (self.costs[longest_first[at]].tokens for at in (0, cut))
+        return (len(longest_first) - cut) * (longest - next_longest)
+
+
+def balanced(
+    costs: Mapping[int, Cost], steps: Iterable[Sequence[int]], *, max_tokens: int, padded: bool, processes: int
+) -> Balanced:
+    """The arrangement with as many micro-steps as the neediest of a run's steps takes.
+
+    Args:
+        costs: of every example in steps.
+        steps: the examples of each optimizer step.
+
+    Raises:
+        ValueError: an example alone exceeds max_tokens.
+    """
+    longest = max(cost.tokens for cost in costs.values())
+    if longest > max_tokens:
+        raise ValueError(
+            f"train.max_pack_tokens: got {max_tokens}, but the longest example has {longest} tokens; set "
+            f"train.max_pack_tokens={longest} or more"
+        )
+    fewest = fewest_rows if padded else fewest_packs
+    needs = (len(fewest(share, costs, max_tokens)) for step in steps for share in shared(step, costs, processes))
+    return Balanced(costs, max_tokens, padded, processes, micro_steps=max(needs))
+
+
+def shared(examples: Sequence[int], costs: Mapping[int, Cost], processes: int) -> list[list[int]]:
+    """Examples for each process, of even FLOPs: the dearest first, each to the process with the least so far."""
+    shares: list[list[int]] = [[] for _ in range(processes)]
+    loads = [0.0] * processes
+    for example in _dearest_first(examples, costs):
+        least = loads.index(min(loads))
+        shares[least].append(example)
+        loads[least] += costs[example].flops
+    return shares
+
+
+def fewest_packs(examples: Sequence[int], costs: Mapping[int, Cost], max_tokens: int) -> list[list[int]]:
+    """Bins of at most max_tokens tokens: the longest first, each into the first bin that has room."""
+    bins: list[list[int]] = []
+    left: list[int] = []
+    for example in _longest_first(examples, costs):
+        tokens = costs[example].tokens
+        at = next((at for at, room in enumerate(left) if room >= tokens), len(bins))
+        if at == len(bins):
+            bins.append([])
+            left.append(max_tokens)
+        bins[at].append(example)
+        left[at] -= tokens
+    return bins
+
+
+def fewest_rows(examples: Sequence[int], costs: Mapping[int, Cost], max_tokens: int) -> list[list[int]]:
+    """Bins of at most max_tokens tokens, padding included: neighbours in length share one."""
+    bins: list[list[int]] = []
+    for example in _longest_first(examples, costs):
+        if bins and (len(bins[-1]) + 1) * costs[bins[-1][0]].tokens <= max_tokens:
+            bins[-1].append(example)
+        else:
+            bins.append([example])
+    return bins
+
+
+def _dearest_first(examples: Sequence[int], costs: Mapping[int, Cost]) -> list[int]:
+    return sorted(examples, key=lambda example: -costs[example].flops)
+
+
+def _longest_first(examples: Sequence[int], costs: Mapping[int, Cost]) -> list[int]:
+    return sorted(examples, key=lambda example: -costs[example].tokens)
+
+
+class StepBatches(Sampler[list[int]]):
+    """The bins of each step of an epoch; each of the epoch's examples is in exactly one of them.
+
+    Ends where the run ends, so that no worker prepares what nobody trains on.
+    """
+
+    def __init__(self, order: EpochOrder, effective_batch: int, steps: int, arrange: Arrangement) -> None:
+        """
+        Args:
+            steps: optimizer steps of the whole run.
+        """
+        self.order = order
+        self.effective_batch = effective_batch
+        self.steps = steps
+        self.arrange = arrange
+
+    def set_epoch(self, epoch: int) -> None:
+        self.order.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return steps_per_epoch(self.order, self.effective_batch) * self.arrange.micro_steps * self.arrange.processes
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for examples in epoch_steps(self.order, self.order.epoch, self.effective_batch, self.steps):
+            yield from self.arrange(examples)
+
+
+def step_batches(
+    recipe: Recipe, order: EpochOrder, steps: int, processes: int, costs: Mapping[int, Cost]
+) -> StepBatches:
+    """The batches that a recipe asks for.
+
+    Args:
+        steps: optimizer steps of the whole run.
+        costs: of every example that the run sees; not looked at by train.batching=plain.
+
+    Raises:
+        ValueError: they cannot be had: an example is too long, or plain micro-batches do not divide the step.
+    """
+    train = recipe.train
+    if train.batching == "plain":
+        arrange: Arrangement = Plain(train.micro_batch, accumulation_steps(recipe, processes), processes)
+    else:
+        arrange = balanced(
+            costs,
+            run_steps(order, train.effective_batch, steps),
+            max_tokens=train.max_pack_tokens or recipe.model.max_tokens,
+            padded=train.batching == "balanced",
+            processes=processes,
+        )
+    return StepBatches(order, train.effective_batch, steps, arrange)
+
+
+def run_steps(order: EpochOrder, effective_batch: int, steps: int) -> Iterator[Sequence[int]]:
+    """The examples of each of a run's optimizer steps, epoch after epoch."""
+    for epoch in range(-(-steps // steps_per_epoch(order, effective_batch))):
+        yield from epoch_steps(order, epoch, effective_batch, steps)
+
+
+def epoch_steps(order: EpochOrder, epoch: int, effective_batch: int, steps: int) -> Iterator[Sequence[int]]:
+    """Those of one epoch, in a run of `steps`; an epoch's last step may have fewer examples than the others."""
+    examples, per_epoch = order.of(epoch), steps_per_epoch(order, effective_batch)
+    for step in range(min(per_epoch, steps - epoch * per_epoch)):
+        yield examples[step * effective_batch : (step + 1) * effective_batch]
+
+
+def steps_per_epoch(order: EpochOrder, effective_batch: int) -> int:
+    return -(-len(order) // effective_batch)
