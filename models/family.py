@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,8 +18,21 @@ from recipes.schema import Attention, ImageSize, Scratch
 TOWERS = {"language": "text_config", "vision": "vision_config"}
 """The recipe's tower names, and the sub-configs that transformers knows them by."""
 
-LANGUAGE_LINEARS = r"model\.language_model\.layers\.\d+\.(self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj)"
-"""Full module names of the language tower's linear layers; the same in both families."""
+
+class Linears(NamedTuple):
+    """The linear layers of a tower: those that may have adapters."""
+
+    inside: str
+    """Regular expression of the modules that hold them, by full name."""
+    names: tuple[str, ...]
+    """Their own names, the last part of their full ones."""
+
+
+LANGUAGE_LINEARS = Linears(
+    r"model\.language_model\.layers\.\d+\.(?:self_attn|mlp)",
+    ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+)
+"""The same in both families."""
 
 
 class VisionTower(NamedTuple):
@@ -79,13 +93,21 @@ class Family:
     """`scratch_processor(corpus, image)`: processor whose tokenizer is trained on the texts of corpus."""
     scratch_config: Callable[[Scratch, Any, ImageSize], Any]
     """`scratch_config(sizes, processor, image)`: config of a small model for that processor."""
+    towers: Mapping[str, str]
+    """Tower -> regular expression of the modules that it is made of, by full name. The first that fits counts; what
+    fits none is of the language tower."""
+    linears: Mapping[str, Linears]
+    """Tower -> its linear layers. A tower that has none is absent."""
     vision_tower: Callable[[Any], VisionTower]
     """`vision_tower(config)`: what operations are counted from."""
     positions: Callable[[Any, Mapping[str, Any]], Any] | None = None
     """`positions(model, encoded)`: positions (4, 1, L) of an encoded example, with which it can be packed beside
     others; its first row counts tokens, so that it tells where an example begins. None: the family cannot be packed."""
-    lora_targets: str = LANGUAGE_LINEARS
-    """Regular expression, matched against full module names, of the layers that LoRA adapts."""
+
+    def tower_of(self, parameter: str) -> str:
+        """language, vision or projector: whose a parameter is, by its full name, in an adapter or a wrapper too."""
+        fits = (name for name, modules in self.towers.items() if re.search(rf"(?:^|\.)(?:{modules})\.", parameter))
+        return next(fits, "language")
 
     def encode_images(self, processor: Any, images: list[np.ndarray]) -> dict[str, torch.Tensor]:
         """What a batch holds of its images until `model_inputs`; nothing without images.

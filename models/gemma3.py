@@ -16,7 +16,7 @@ from transformers import (
     GemmaTokenizer,
 )
 
-from models.family import Family, VisionTower, require_multiple, token_id, vocabulary_and_merges
+from models.family import LANGUAGE_LINEARS, Family, Linears, VisionTower, require_multiple, token_id, vocabulary_and_merges
 from models.pixels import joined, normalised
 from recipes.schema import ImageSize, Scratch
 
@@ -222,5 +222,13 @@ GEMMA3 = Family(
     limit_images=limit_images,
     scratch_processor=scratch_processor,
     scratch_config=scratch_config,
+    towers={"projector": r"model\.multi_modal_projector", "vision": r"model\.vision_tower"},
+    linears={  # the projector is one bare matrix
+        "language": LANGUAGE_LINEARS,
+        "vision": Linears(
+            r"model\.vision_tower\.encoder\.layers\.\d+\.(?:self_attn|mlp)",
+            ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"),
+        ),
+    },
     vision_tower=vision_tower,
 )

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from peft.utils import ModulesToSaveWrapper
 from safetensors import safe_open
 from safetensors.torch import load_file
 from transformers.core_model_loading import revert_weight_conversion
@@ -105,7 +106,7 @@ def load_checkpoint(
     if (folder / ADAPTER_CONFIG).is_file():
         base = load_model(model, seed=seed, dtype=dtype, flash=dtype != torch.float32, log=log)
         _check_vocabulary(folder, base)
-        adapted = get_peft_model(base.model, LoraConfig.from_pretrained(str(folder)))
+        adapted = with_adapter(base.model, LoraConfig.from_pretrained(str(folder)))
         _load_adapter(adapted, folder)
         return replace(base, model=adapted.eval())
     family = FAMILIES[model.family]
@@ -117,6 +118,15 @@ def load_checkpoint(
     for line in lines:
         log(line)
     return Loaded(processor, family, model.max_tokens, built.eval())
+
+
+def with_adapter(model: Any, config: LoraConfig) -> PeftModel:
+    """The model, changed in place, inside a new adapter, all of whose weights are float32."""
+    adapted = get_peft_model(model, config, autocast_adapter_dtype=True)
+    for module in adapted.modules():
+        if isinstance(module, ModulesToSaveWrapper):  # peft leaves modules that are trained whole as they were
+            module.modules_to_save.float()
+    return adapted
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLModel
 
-from models.family import Family, VisionTower, require_multiple, token_id, vocabulary_and_merges
+from models.family import LANGUAGE_LINEARS, Family, Linears, VisionTower, require_multiple, token_id, vocabulary_and_merges
 from models.pixels import joined, normalised
 from recipes.schema import ImageSize, Scratch
 
@@ -28,6 +28,9 @@ PATCH_PX = 16
 MERGE = 2
 HEAD_DIM = 16
 SCRATCH_VOCABULARY = 1024
+
+MERGERS = r"model\.visual\.(?:merger|deepstack_merger_list\.\d+)"
+"""From the vision tower's output and from its deepstack levels into the language model."""
 
 VISION_TOKENS = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>")
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", *VISION_TOKENS)
@@ -253,6 +256,12 @@ QWEN3_VL = Family(
     limit_images=limit_images,
     scratch_processor=scratch_processor,
     scratch_config=scratch_config,
+    towers={"projector": MERGERS, "vision": r"model\.visual"},
+    linears={
+        "language": LANGUAGE_LINEARS,
+        "vision": Linears(r"model\.visual\.blocks\.\d+\.(?:attn|mlp)", ("qkv", "proj", "linear_fc1", "linear_fc2")),
+        "projector": Linears(MERGERS, ("linear_fc1", "linear_fc2")),
+    },
     vision_tower=vision_tower,
     positions=positions,
 )

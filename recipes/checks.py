@@ -40,7 +40,7 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
     if judged := _as(Eval, tree.get("eval", {})):
         problems += _eval_problems(judged, asked or {name: part for name, part in parts.items() if not _dataset(part)})
     if trained := _as(Train, tree.get("train", {})):
-        problems += _train_problems(trained)
+        problems += _train_problems(trained) + _tower_problems(trained)
         problems += _attention_problems(model, trained) + _packing_problems(model, trained) if model else []
     problems += _photos_problems(tree)
     trainer = tree.get("trainer")
@@ -238,6 +238,30 @@ def _train_problems(train: Train) -> list[str]:
         allowed = f"a whole multiple of train.micro_batch, {train.micro_batch}"
         return [problem("train.effective_batch", str(train.effective_batch), allowed, "do change one of the two")]
     return []
+
+
+def _tower_problems(train: Train) -> list[str]:
+    """One adapter is saved and merged as a whole: beside it no tower trains in full, but for the small projector."""
+    methods = train.methods()
+    if set(methods.values()) == {"frozen"}:
+        advice = "do set train.towers.language.method=full, or another"
+        return [problem("train.towers", "frozen for all three", "at least one that is full or lora", advice)]
+    adapted = [name for name, method in methods.items() if method == "lora"]
+    problems = []
+    for name, tower in train.towers:
+        method, place = methods[name], f"train.towers.{name}"
+        if method == "full" and adapted and name != "projector":
+            got = "full" if tower.method else f"full, as train.method={train.method} says"
+            allowed = f"lora | frozen where {adapted[0]} is lora"
+            advice = f"do set {place}.method=lora, or leave lora out of {', '.join(adapted)}"
+            problems.append(problem(f"{place}.method", got, allowed, advice))
+        if tower.learning_rate is not None and method == "frozen":
+            got, advice = shown(tower.learning_rate), f"do remove it, or set {place}.method"
+            problems.append(problem(f"{place}.learning_rate", got, "null where the tower is frozen", advice))
+        if tower.targets is not None and method != "lora":
+            got, advice = shown(tower.targets), f"do remove them, or set {place}.method=lora"
+            problems.append(problem(f"{place}.targets", got, f"null where the tower is {method}", advice))
+    return problems
 
 
 def _photos_problems(tree: dict[str, Any]) -> list[str]:

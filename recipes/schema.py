@@ -135,16 +135,39 @@ class Data(Section):
 
 
 class Lora(Section):
-    """Low-rank adapters on the language tower's linear layers."""
+    """Low-rank adapters on the linear layers of every tower whose method is lora."""
 
     rank: PositiveInt = 16
     alpha: Annotated[float, Field(gt=0)] = 32
     dropout: Share = 0.0
 
 
+class Tower(Section):
+    """How one tower trains, where that is not what all else says."""
+
+    method: Literal["full", "lora", "frozen"] | None = None
+    """None: what train.method says. Beside a tower with lora only the projector may be full."""
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """At the top of the schedule, which all towers share. None: trainer.learning_rate."""
+    targets: Annotated[list[str], Field(min_length=1)] | None = None
+    """The linear layers that get adapters, by the last part of their names, where the method is lora.
+    None: every linear layer of the tower."""
+
+
+class Towers(Section):
+    """The language model with its embeddings and head, the vision tower, and what projects one into the other."""
+
+    language: Tower = Tower()
+    vision: Tower = Tower()
+    projector: Tower = Tower()
+
+
 class Train(Section):
     method: Literal["full", "lora"] = "full"
+    """full: every tower in full. lora: adapters on the language tower, the rest frozen."""
     lora: Lora = Lora()
+    towers: Towers = Towers()
+    """What differs from train.method."""
     effective_batch: PositiveInt = 64
     """Examples per optimizer step over all processes."""
     batching: Literal["plain", "balanced", "packed"] = "plain"
@@ -168,6 +191,11 @@ class Train(Section):
     """None: none on one process, ddp on several."""
     workers: Annotated[int, Field(ge=0)] = 2
     """Data loader processes per training process."""
+
+    def methods(self) -> dict[str, str]:
+        """Tower -> full, lora or frozen."""
+        otherwise = {"full": ("full", "full", "full"), "lora": ("lora", "frozen", "frozen")}[self.method]
+        return {name: tower.method or other for (name, tower), other in zip(self.towers, otherwise, strict=True)}
 
 
 class Eval(Section):

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import torch
 from accelerate.utils import gather_object
-from torch import nn
 from tqdm import tqdm
 
 from data_mix.mixture import Mixture, Posed
@@ -112,54 +111,6 @@ def check_labels(loaded: Loaded, posed: Posed, batch: dict[str, torch.Tensor]) -
             f"{expected[:200]!r}; the tokenizer of {loaded.family.name} does not give back what it encoded: "
             "use the tokenizer that belongs to the model"
         )
-
-
-def describe_parameters(model: nn.Module) -> str:
-    """A table of what trains: parameters in all, trained ones and their dtype, bytes of optimizer state."""
-    rows: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    dtypes = set()
-    for name, parameter in model.named_parameters():
-        row = rows[_tower(name)]
-        row[0] += parameter.numel()
-        if parameter.requires_grad:
-            row[1] += parameter.numel()
-            dtypes.add(str(parameter.dtype).removeprefix("torch."))
-    rows["all"] = [sum(row[0] for row in rows.values()), sum(row[1] for row in rows.values())]
-    lines = [f"{'tower':<12}{'parameters':>18}{'trained':>18}"]
-    lines += [f"{tower:<12}{total:>18,}{trained:>18,}" for tower, (total, trained) in rows.items()]
-    gib = rows["all"][1] * 16 / 2**30
-    lines.append(f"trained in {', '.join(sorted(dtypes))}; weights, gradients and AdamW state: {gib:,.2f} GiB")
-    return "\n".join(lines)
-
-
-def check_memory(model: nn.Module, gpu_bytes: int | None) -> None:
-    """Refuse a model whose weights, gradients and AdamW state alone exceed one GPU, before it is moved there.
-
-    Args:
-        gpu_bytes: memory of one GPU; None on a CPU, where nothing is refused.
-
-    Raises:
-        ValueError: it cannot fit. That it fits with its activations is not said.
-    """
-    if gpu_bytes is None:
-        return
-    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    state = sum(12 * parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    if weights + state > gpu_bytes:
-        gib = 2**30
-        raise ValueError(
-            f"got a model that needs {(weights + state) / gib:.1f} GiB per GPU for weights, gradients and AdamW state; "
-            f"each process holds all of it, and a GPU here has {gpu_bytes / gib:.1f} GiB; set train.method=lora, or "
-            "choose a smaller model"
-        )
-
-
-def _tower(name: str) -> str:
-    if "merger" in name or "multi_modal_projector" in name:
-        return "projector"
-    if "visual" in name or "vision_tower" in name:
-        return "vision"
-    return "language"
 
 
 def num_steps(examples: int, effective_batch: int, epochs: float, max_steps: int) -> int:

@@ -14,7 +14,7 @@ import yaml
 
 from eval_hooks.run_files import RECIPE, checkpoints
 from recipes.loader import to_yaml
-from recipes.schema import Recipe
+from recipes.schema import Recipe, Towers
 from train.checkpoints import PARTIAL
 
 logger = logging.getLogger(__name__)
@@ -31,8 +31,16 @@ _PACKAGES = (
     "pillow",
     "wandb",
 )
-_MUST_AGREE = ("model.family", "model.pretrained", "model.revision", "model.scratch", "train.method", "train.lora.rank")
-"""Fields that decide which weights a checkpoint holds."""
+_MUST_AGREE = (
+    "model.family",
+    "model.pretrained",
+    "model.revision",
+    "model.scratch",
+    "train.method",
+    "train.lora.rank",
+    *(f"train.towers.{tower}.{field}" for tower in Towers.model_fields for field in ("method", "targets")),
+)
+"""Fields that decide which weights and which optimizer state a checkpoint holds."""
 _MAY_DIFFER = ("resume", "dry_run", "output_dir", "wandb")
 """Recipe sections that may change between a run and its continuation without a word."""
 

@@ -22,24 +22,18 @@ from data_mix.photos import find_photos
 from eval_hooks.callback import EvalCallback
 from eval_hooks.summary import check_require
 from eval_hooks.wandb_log import check_wandb, start_wandb
+from models import FAMILIES
 from models.load import load_model
-from models.lora import add_lora
+from models.towers import check_towers, load_dtype, train_towers
 from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train import require_this_clone
 from train.arguments import check_sharding, sft_arguments
 from train.balance import step_batches
 from train.batches import EpochOrder
-from train.check import (
-    check_labels,
-    check_lengths,
-    check_memory,
-    describe_parameters,
-    measure_examples,
-    num_steps,
-    seen_indices,
-)
+from train.check import check_labels, check_lengths, measure_examples, num_steps, seen_indices
 from train.console import refusal, set_up_logging
+from train.parameters import check_memory, describe_parameters, learning_rates
 from train.progress import Progress
 from train.run_folder import environment, open_run_folder, write_provenance
 from train.trainer import PuzzleTrainer
@@ -56,6 +50,7 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     recipe = load_recipe(argv)
     check_sharding(recipe, processes, dict(os.environ))
     check_wandb(recipe)
+    check_towers(FAMILIES[recipe.model.family], recipe.train)
     checkpoint = open_run_folder(recipe)
     args = sft_arguments(recipe, processes)
     steps = num_steps(
@@ -74,13 +69,12 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
         logger.info(line)
 
     # model and processor
-    full, bf16 = recipe.train.method == "full", recipe.train.precision == "bf16"
-    dtype = torch.bfloat16 if bf16 and not full else torch.float32  # what trains is fp32: bf16 loses small steps
-    loaded = load_model(recipe.model, seed=recipe.seed, dtype=dtype, flash=bf16 and args.device.type == "cuda")
+    flash = recipe.train.precision == "bf16" and args.device.type == "cuda"
+    loaded = load_model(recipe.model, seed=recipe.seed, dtype=load_dtype(recipe.train), flash=flash)
     set_seed(recipe.seed)
-    if not full:
-        loaded = add_lora(loaded, recipe.train.lora)
-    logger.info("what trains\n%s", describe_parameters(loaded.model))
+    loaded = train_towers(loaded, recipe.train)
+    rates = learning_rates(recipe.train, args.learning_rate)
+    logger.info("what trains\n%s", describe_parameters(loaded.model, loaded.family, rates))
     check_memory(loaded.model, torch.cuda.mem_get_info()[1] if args.device.type == "cuda" else None)
 
     # trainer

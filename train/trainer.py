@@ -22,6 +22,7 @@ from train.batches import Collator, as_dataset
 from train.checkpoints import PARTIAL, publish
 from train.loss import token_loss
 from train.packing import allow_packs
+from train.parameters import group_by_tower, learning_rates
 
 
 class PuzzleTrainer(SFTTrainer):
@@ -42,6 +43,7 @@ class PuzzleTrainer(SFTTrainer):
     ) -> None:
         self._loaded = loaded
         self.batches = batches
+        self._rates = learning_rates(recipe.train, args.learning_rate)
         args.gradient_accumulation_steps = batches.arrange.micro_steps
         packed = recipe.train.batching == "packed"
         if packed:
@@ -61,6 +63,12 @@ class PuzzleTrainer(SFTTrainer):
         )
         # Qwen3-VL declares that it takes no loss arguments; the division below is ours, so this holds for every family.
         self.model_accepts_loss_kwargs = True
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        if self.optimizer is None:
+            super().create_optimizer(model)
+            group_by_tower(self.optimizer, self.model if model is None else model, self._loaded.family, self._rates)
+        return self.optimizer
 
     def get_train_dataloader(self) -> DataLoader:
         # the library's own takes batches of one size only, and repeats examples where they do not divide
@@ -132,6 +140,10 @@ class PuzzleTrainer(SFTTrainer):
             waited = torch.tensor([self._waited_s / seconds], device=self.args.device)
             logs["data_wait"] = self.accelerator.gather(waited).max().item()
             self._counts, self._last_log, self._waited_s = None, now, 0.0
+        if "learning_rate" in logs:  # that of the first tower that trains; the schedule multiplies all alike
+            first, *_ = self._rates.values()
+            others = {f"learning_rate_{tower}": rate / first for tower, rate in self._rates.items() if rate != first}
+            logs |= {name: logs["learning_rate"] * ratio for name, ratio in others.items()}
         Trainer.log(self, logs, start_time)
 
     @contextmanager

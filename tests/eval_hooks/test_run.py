@@ -14,7 +14,7 @@ import torch
 from eval_hooks.records import read_records
 from eval_hooks.run import evaluate, plan_batches
 from models.load import load_model
-from models.lora import add_lora
+from models.towers import train_towers
 from models.tokens import answer_ids, prompt_length
 from recipes.loader import to_yaml
 
@@ -75,8 +75,8 @@ def test_no_puzzles_give_no_records(loaded):
 
 
 def test_evaluation_leaves_no_trace_in_training(posed, recipe_of):
-    recipe = recipe_of()
-    lora = add_lora(load_model(recipe.model, seed=0, dtype=torch.float32), recipe.train.lora)
+    recipe = recipe_of("train.method=lora")
+    lora = train_towers(load_model(recipe.model, seed=0, dtype=torch.float32), recipe.train)
     model = lora.model
     model.train()
     frozen = next(module for module in model.modules() if isinstance(module, torch.nn.LayerNorm))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models.generation import generate, left_padded
-from models.lora import add_lora
+from models.towers import train_towers
 from models.tokens import encode_prompt
 from recipes.schema import Lora
 
@@ -117,7 +117,7 @@ def test_the_model_is_left_as_found_under_gradient_checkpointing(model, build, p
 
 
 def test_a_model_with_adapters_answers_as_its_merged_weights_do(model, build, prompts):
-    adapted = add_lora(build(model), Lora(rank=4))
+    adapted = train_towers(build(model), LORA)
     with torch.no_grad():
         for parameter in adapted.model.parameters():
             if parameter.requires_grad:

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from models.load import CheckpointError, load_checkpoint, load_encoder, load_model, load_weights_into
-from models.lora import add_lora
+from models.towers import train_towers
 from recipes.schema import ImageSize, Lora, Model
 
 
@@ -19,7 +19,7 @@ def _equal(first, second) -> bool:
 
 
 def _adapted(loaded, seed: int = 1):
-    adapted = add_lora(loaded, Lora(rank=4))
+    adapted = train_towers(loaded, LORA)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in adapted.model.parameters():

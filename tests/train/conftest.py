@@ -4,13 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from transformers import set_seed
 
 from data_mix.mixture import training_mixture
 from data_mix.photos import find_photos
 from models.load import load_model
-from models.lora import add_lora
+from models.towers import load_dtype, train_towers
 from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train.arguments import sft_arguments
@@ -48,11 +47,9 @@ def trainer_of() -> Callable[[Recipe], PuzzleTrainer]:
 
     def build(recipe: Recipe) -> PuzzleTrainer:
         mixture = training_mixture(recipe, find_photos(recipe.data.photos))
-        full, bf16 = recipe.train.method == "full", recipe.train.precision == "bf16"
-        loaded = load_model(recipe.model, seed=0, dtype=torch.bfloat16 if bf16 and not full else torch.float32)
+        loaded = load_model(recipe.model, seed=0, dtype=load_dtype(recipe.train))
         set_seed(0)
-        if not full:
-            loaded = add_lora(loaded, recipe.train.lora)
+        loaded = train_towers(loaded, recipe.train)
         args, order = sft_arguments(recipe, processes=1), EpochOrder(len(mixture), recipe.seed)
         steps = num_steps(len(mixture), recipe.train.effective_batch, args.num_train_epochs, args.max_steps)
         measured = measure_examples(loaded, mixture, range(len(mixture)), rank=0, processes=1)
