@@ -1,4 +1,4 @@
-"""Where a run folder keeps what evaluation reads and writes."""
+"""Where a run folder keeps its recipe, its checkpoints, and what evaluation reads and writes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from eval_hooks.summary import Summary, mean_primary
+from recipes.fields import problem
+from recipes.loader import load_recipe
+from recipes.schema import Recipe
 
 RECIPE = "recipe.yaml"
 """The resolved recipe, written by the run."""
@@ -66,3 +69,26 @@ def keep_best(run: Path, step: int, summary: Summary) -> Best:
     aside.write_text(text, encoding="utf-8")
     aside.replace(run / "best.json")
     return Best(step, score)
+
+
+def find_checkpoint(folder: Path) -> tuple[Path, Recipe, int]:
+    """The checkpoint folder that `folder` means, the recipe of its run and its step.
+
+    Raises:
+        ValueError: `folder` is neither a run folder with a complete checkpoint nor a checkpoint in a run folder.
+    """
+    folder = folder.resolve()
+    run = folder if (folder / RECIPE).is_file() else folder.parent
+    found = checkpoints(run)
+    if not (run / RECIPE).is_file() or (run != folder and folder not in found.values()):
+        got = f"{folder}, which does not exist" if not folder.exists() else f"{folder}, which is neither"
+        allowed = f"a run folder (it holds {RECIPE}), or a checkpoint-N folder in one"
+        raise ValueError(problem("checkpoint", got, allowed, "name the output_dir of a run"))
+    if not found:
+        got = f"{folder}, a run without a complete checkpoint"
+        raise ValueError(problem("checkpoint", got, "a run that has saved one", "wait for the run's first checkpoint"))
+    best = read_best(run)
+    step = best.step if best is not None and best.step in found else max(found)
+    if run != folder:
+        step = next(step for step, path in found.items() if path == folder)
+    return found[step], load_recipe([f"recipe={run / RECIPE}"]), step

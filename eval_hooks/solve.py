@@ -19,10 +19,9 @@ from data_mix.mixture import Posed
 from eval_hooks.pictures import draw
 from eval_hooks.records import Record, printable
 from eval_hooks.run import evaluate
-from eval_hooks.run_files import RECIPE, checkpoints, read_best
+from eval_hooks.run_files import find_checkpoint
 from models.load import load_checkpoint
 from recipes.fields import did_you_mean, problem
-from recipes.loader import load_recipe
 from recipes.schema import Part, Recipe
 from tasks import TASKS
 from tasks.photo import as_photo
@@ -84,31 +83,6 @@ def parse_request(argv: list[str]) -> Request:
     if problems:
         raise RequestError("\n".join(problems))
     return Request(Path(given["checkpoint"]), Path(given["photo"]), out, int(seed), given.get("part"))
-
-
-def find_checkpoint(folder: Path) -> tuple[Path, Recipe, int]:
-    """The checkpoint folder that `folder` means, the recipe of its run and its step.
-
-    Raises:
-        RequestError: `folder` is neither a run folder with a complete checkpoint nor a checkpoint in a run folder.
-    """
-    folder = folder.resolve()
-    run = folder if (folder / RECIPE).is_file() else folder.parent
-    found = checkpoints(run)
-    if not (run / RECIPE).is_file() or (run != folder and folder not in found.values()):
-        got = f"{folder}, which does not exist" if not folder.exists() else f"{folder}, which is neither"
-        allowed = f"a run folder (it holds {RECIPE}), or a checkpoint-N folder in one"
-        raise RequestError(problem("checkpoint", got, allowed, "name the output_dir of a run"))
-    if not found:
-        got = f"{folder}, a run without a complete checkpoint"
-        raise RequestError(
-            problem("checkpoint", got, "a run that has saved one", "wait for the run's first checkpoint")
-        )
-    best = read_best(run)
-    step = best.step if best is not None and best.step in found else max(found)
-    if run != folder:
-        step = next(step for step, path in found.items() if path == folder)
-    return found[step], load_recipe([f"recipe={run / RECIPE}"]), step
 
 
 def choose_part(recipe: Recipe, name: str | None) -> tuple[str, Part]:

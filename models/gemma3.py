@@ -16,7 +16,15 @@ from transformers import (
     GemmaTokenizer,
 )
 
-from models.family import LANGUAGE_LINEARS, Family, Linears, VisionTower, require_multiple, token_id, vocabulary_and_merges
+from models.family import (
+    LANGUAGE_LINEARS,
+    Family,
+    Linears,
+    VisionTower,
+    require_multiple,
+    token_id,
+    vocabulary_and_merges,
+)
 from models.pixels import joined, normalised
 from recipes.schema import ImageSize, Scratch
 

@@ -20,7 +20,15 @@ from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLModel
 
-from models.family import LANGUAGE_LINEARS, Family, Linears, VisionTower, require_multiple, token_id, vocabulary_and_merges
+from models.family import (
+    LANGUAGE_LINEARS,
+    Family,
+    Linears,
+    VisionTower,
+    require_multiple,
+    token_id,
+    vocabulary_and_merges,
+)
 from models.pixels import joined, normalised
 from recipes.schema import ImageSize, Scratch
 

@@ -1,4 +1,7 @@
-"""Commands on a recipe: `recipe=NAME split=test count=3 key=value ...`, a few words of the command's own among them."""
+"""Commands on a recipe: `recipe=NAME split=test count=3 key=value ...`, a few words of the command's own among them.
+
+Some have their own words only.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ class CommandLine:
     """The command's own words are taken out; the rest names the recipe. Problems are gathered, and told all at once."""
 
     def __init__(self, argv: Sequence[str], own: Sequence[str]) -> None:
+        self._own = own
         self._given: dict[str, str] = {}
         self._rest: list[str] = []
         self.problems: list[str] = []
@@ -34,6 +38,12 @@ class CommandLine:
     def text(self, name: str) -> str | None:
         """A word as it stands; None where it is left out."""
         return self._given.get(name)
+
+    def required(self, name: str, what: str) -> str:
+        """A word that must be given, as it stands; `what` it is."""
+        if name not in self._given and not any(line.startswith(f"{name}:") for line in self.problems):
+            self.problems.append(problem(name, "nothing", what, f"do write {name}=..."))
+        return self._given.get(name, "")
 
     def choice(self, name: str, options: Sequence[str], default: str | None = None) -> str:
         """One of some words; without a default it must be given."""
@@ -54,6 +64,19 @@ class CommandLine:
             return int(text)
         self.problems.append(problem(name, shown(text), "a whole number from 1", f"do write {name}={default or 100}"))
         return default
+
+    def without_recipe(self) -> None:
+        """For a command that has its own words only.
+
+        Raises:
+            RecipeError: every problem of the command line.
+        """
+        names = [token.partition("=")[0] for token in self._rest]
+        unknown = [
+            problem(name, "an unknown name", ", ".join(self._own), did_you_mean(name, self._own)) for name in names
+        ]
+        if unknown or self.problems:
+            raise RecipeError([*unknown, *self.problems])
 
     def recipe(self) -> Recipe:
         """The recipe that the rest names.

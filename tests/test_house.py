@@ -18,7 +18,7 @@ ORDER = ["tasks", "recipes", "data_mix", "models", "eval_hooks", "train"]
 TORCH_FREE = ("tasks", "recipes")
 HEAVY = {"torch", "torchvision", "transformers", "datasets", "trl", "peft", "accelerate", "wandb"}
 SOURCES = sorted(file for package in ORDER for file in (ROOT / package).rglob("*.py"))
-LOOKING_AHEAD = {"data_mix/show.py": {"models"}}
+LOOKING_AHEAD = {"data_mix/show.py": {"models"}, "models/merge.py": {"eval_hooks"}}
 """Commands, which nothing imports, and the packages further down the line that each may use."""
 EVERY_PYTHON_FILE = sorted([*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")])
 

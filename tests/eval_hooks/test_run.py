@@ -14,8 +14,8 @@ import torch
 from eval_hooks.records import read_records
 from eval_hooks.run import evaluate, plan_batches
 from models.load import load_model
-from models.towers import train_towers
 from models.tokens import answer_ids, prompt_length
+from models.towers import train_towers
 from recipes.loader import to_yaml
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,8 @@ import pytest
 import skimage
 from PIL import Image
 
-from eval_hooks.solve import RequestError, choose_part, find_checkpoint, main, parse_request
+from eval_hooks.run_files import find_checkpoint
+from eval_hooks.solve import RequestError, choose_part, main, parse_request
 from recipes.loader import to_yaml
 from tasks import TASKS
 
@@ -65,7 +66,7 @@ def test_a_folder_that_is_no_checkpoint_is_refused(folder, run_folder, photo, tm
 
 def test_a_run_without_a_checkpoint_is_refused(recipe_of, tmp_path):
     (tmp_path / "recipe.yaml").write_text(to_yaml(recipe_of()))
-    with pytest.raises(RequestError, match="without a complete checkpoint"):
+    with pytest.raises(ValueError, match="without a complete checkpoint"):
         find_checkpoint(tmp_path)
 
 

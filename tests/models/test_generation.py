@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from models.generation import generate, left_padded
-from models.towers import train_towers
 from models.tokens import encode_prompt
-from recipes.schema import Lora
+from models.towers import train_towers
+from recipes.schema import Lora, Train
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_the_model_is_left_as_found_under_gradient_checkpointing(model, build, p
 
 
 def test_a_model_with_adapters_answers_as_its_merged_weights_do(model, build, prompts):
-    adapted = train_towers(build(model), LORA)
+    adapted = train_towers(build(model), Train(method="lora", lora=Lora(rank=4), precision="fp32"))
     with torch.no_grad():
         for parameter in adapted.model.parameters():
             if parameter.requires_grad:

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from models.load import CheckpointError, load_checkpoint, load_encoder, load_model, load_weights_into
 from models.towers import train_towers
-from recipes.schema import ImageSize, Lora, Model
+from recipes.schema import ImageSize, Lora, Model, Tower, Towers, Train
 
 
 def _equal(first, second) -> bool:
@@ -18,8 +18,13 @@ def _equal(first, second) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def _adapted(loaded, seed: int = 1):
-    adapted = train_towers(loaded, LORA)
+ADAPTERS = [Towers(), Towers(vision=Tower(method="lora"), projector=Tower(method="full"))]
+"""Of one tower, and of two beside a projector that trains as a whole."""
+
+
+def _adapted(loaded, towers: Towers = ADAPTERS[0], seed: int = 1):
+    precision = "bf16" if loaded.model.dtype == torch.bfloat16 else "fp32"
+    adapted = train_towers(loaded, Train(method="lora", lora=Lora(rank=4), towers=towers, precision=precision))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in adapted.model.parameters():
@@ -68,15 +73,18 @@ def test_weights_written_after_a_reload_are_loaded_in_place_too(model, build, tm
     assert _equal(target, reloaded)
 
 
-def test_an_adapter_comes_back_on_its_base_built_anew(model, build, tmp_path):
-    written = _adapted(build(model, seed=3, dtype=torch.bfloat16))
+@pytest.mark.parametrize("towers", ADAPTERS, ids=["language", "all"])
+def test_an_adapter_comes_back_on_its_base_built_anew(model, build, tmp_path, towers):
+    written = _adapted(build(model, seed=3, dtype=torch.bfloat16), towers)
     _save(written, tmp_path)
     read = load_checkpoint(tmp_path, model, seed=3, dtype=torch.bfloat16)
     assert _equal(read, written)
+    assert [p.dtype for p in read.model.parameters()] == [p.dtype for p in written.model.parameters()]
 
 
-def test_an_adapter_is_loaded_in_place(model, build, tmp_path):
-    written, target = _adapted(build(model)), _adapted(build(model), seed=2)
+@pytest.mark.parametrize("towers", ADAPTERS, ids=["language", "all"])
+def test_an_adapter_is_loaded_in_place(model, build, tmp_path, towers):
+    written, target = _adapted(build(model), towers), _adapted(build(model), towers, seed=2)
     _save(written, tmp_path)
     load_weights_into(target.model, tmp_path)
     assert _equal(target, written)
@@ -110,9 +118,10 @@ def test_full_weights_that_do_not_match_are_refused_and_change_nothing(model, bu
     assert _equal(target, build(model))
 
 
+@pytest.mark.parametrize("towers", ADAPTERS, ids=["language", "all"])
 @pytest.mark.parametrize(("how", "said"), SPOILED)
-def test_an_adapter_that_does_not_match_is_refused(model, build, tmp_path, how, said):
-    written = _adapted(build(model))
+def test_an_adapter_that_does_not_match_is_refused(model, build, tmp_path, how, said, towers):
+    written = _adapted(build(model), towers)
     _save(written, tmp_path)
     _spoil(tmp_path / "adapter_model.safetensors", how)
     with pytest.raises(CheckpointError, match=said):
