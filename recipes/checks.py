@@ -40,7 +40,7 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
     if judged := _as(Eval, tree.get("eval", {})):
         problems += _eval_problems(judged, asked or {name: part for name, part in parts.items() if not _dataset(part)})
     if trained := _as(Train, tree.get("train", {})):
-        problems += _train_problems(trained) + _tower_problems(trained)
+        problems += _train_problems(trained) + _tower_problems(trained, tree.get("trainer"))
         problems += _attention_problems(model, trained) + _packing_problems(model, trained) if model else []
     problems += _photos_problems(tree)
     trainer = tree.get("trainer")
@@ -240,7 +240,7 @@ def _train_problems(train: Train) -> list[str]:
     return []
 
 
-def _tower_problems(train: Train) -> list[str]:
+def _tower_problems(train: Train, trainer: Any) -> list[str]:
     """One adapter is saved and merged as a whole: beside it no tower trains in full, but for the small projector."""
     methods = train.methods()
     if set(methods.values()) == {"frozen"}:
@@ -261,6 +261,11 @@ def _tower_problems(train: Train) -> list[str]:
         if tower.targets is not None and method != "lora":
             got, advice = shown(tower.targets), f"do remove them, or set {place}.method=lora"
             problems.append(problem(f"{place}.targets", got, f"null where the tower is {method}", advice))
+    checkpointing = trainer.get("gradient_checkpointing_kwargs") if isinstance(trainer, dict) else None
+    if methods["vision"] == "lora" and isinstance(checkpointing, dict) and checkpointing.get("use_reentrant"):
+        # nothing that enters the tower needs a gradient, so a reentrant pass would compute none inside it
+        place, allowed = "trainer.gradient_checkpointing_kwargs.use_reentrant", "false where the vision tower is lora"
+        problems.append(problem(place, "true", allowed, "do remove it"))
     return problems
 
 

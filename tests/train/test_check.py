@@ -10,14 +10,7 @@ from data_mix.photos import find_photos
 from models.load import load_model
 from recipes.loader import load_recipe
 from train.arguments import accumulation_steps, check_sharding
-from train.check import (
-    check_labels,
-    check_lengths,
-    check_memory,
-    describe_parameters,
-    measure_examples,
-    num_steps,
-)
+from train.check import check_labels, check_lengths, measure_examples, num_steps
 
 
 def quickstart(*overrides):
@@ -68,28 +61,6 @@ def test_a_run_without_steps_is_refused():
 def test_a_launch_that_does_not_fit_the_sharding_is_refused(sharding, processes, environment, told):
     with pytest.raises(ValueError, match=told):
         check_sharding(quickstart(f"train.sharding={sharding}"), processes, environment)
-
-
-def test_a_model_larger_than_a_gpu_is_refused_before_it_is_moved():
-    model = torch.nn.Linear(1000, 1000, bias=False)  # 16 bytes each: 16 MB
-    check_memory(model, gpu_bytes=16_000_000)
-    check_memory(model, gpu_bytes=None)
-    with pytest.raises(ValueError, match=r"set train\.method=lora"):
-        check_memory(model, gpu_bytes=15_999_999)
-    model.weight.requires_grad = False
-    check_memory(model, gpu_bytes=4_000_000)
-
-
-def test_the_table_of_what_trains_counts_each_tower(in_tmp_path):
-    recipe = quickstart()
-    model = load_model(recipe.model, seed=0, dtype=torch.float32).model
-    model.model.visual.requires_grad_(False)
-    table = {line.split()[0]: line.split()[1:] for line in describe_parameters(model).splitlines()}
-    total = sum(parameter.numel() for parameter in model.parameters())
-    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    assert table["all"] == [f"{total:,}", f"{trained:,}"]
-    assert table["vision"][1] == "0"
-    assert table["language"][0] == table["language"][1]
 
 
 def test_an_example_that_does_not_fit_is_named_with_the_length_it_needs(in_tmp_path):
