@@ -123,6 +123,25 @@ def test_a_killed_run_continues_bit_for_bit(model, method, batching, launch, lau
     assert all(torch.equal(tensor, got[name]) for name, tensor in expected.items())
 
 
+def test_a_recipe_chooses_what_trains_and_the_table_says_so(launch, refused, tmp_path):
+    common = [
+        "recipe=mixed_grid", "model=tiny_gemma3", *SMALL, "data.parts.12x12=null", "data.parts.16x16=null",
+        "train.method=lora", "trainer.max_steps=1", "trainer.warmup_steps=0", "output_dir=run",
+    ]  # fmt: skip
+    assert "train.towers.projector.method: got lora" in refused(
+        "train/sft.py", *common, "train.towers.projector.method=lora"
+    )
+    done = launch("train/sft.py", *common, "train.towers.projector={method: full, learning_rate: 1e-3}")
+    rows = [line.split()[:2] for line in done.stderr.splitlines()]
+    assert [row for row in rows if row[:1] in (["language"], ["vision"], ["projector"])] == [
+        ["language", "lora"], ["language", "frozen"], ["vision", "frozen"],
+        ["projector", "full"], ["projector", "start"],
+    ]  # fmt: skip
+    saved = weights(tmp_path / "run/checkpoint-1")
+    assert sum("projector" in name for name in saved) == 2
+    assert sum("lora" in name for name in saved) == 2 * 2 * 7 == len(saved) - 2
+
+
 def test_a_run_folder_is_never_overwritten(refused, tmp_path):
     (tmp_path / "run/checkpoint-7").mkdir(parents=True)
     said = refused("train/sft.py", "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "output_dir=run")

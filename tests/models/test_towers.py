@@ -170,7 +170,7 @@ def test_rank_alpha_and_dropout_are_the_recipes(model, build):
 
 def test_adapters_on_a_projector_without_linear_layers_are_refused():
     check_towers(FAMILIES["qwen3_vl"], train(projector="lora"))
-    with pytest.raises(ValueError, match=r'projector\.method: got lora; allowed: full \| frozen .* gemma3.*; do set'):
+    with pytest.raises(ValueError, match=r"projector\.method: got lora; allowed: full \| frozen .* gemma3.*; do set"):
         check_towers(FAMILIES["gemma3"], train(language="lora", projector="lora"))
 
 

@@ -201,3 +201,58 @@ def test_a_batching_that_the_model_or_the_rest_of_train_contradicts_is_told(prob
     found = problems(*overrides)
     assert [line for line in found if line.startswith(said)] == found != []
     assert SHAPE.fullmatch(found[0])
+
+
+VISION = "train.towers.vision"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            ["train.method=lora", f"{VISION}.method=full"],
+            "train.towers.vision.method: got full; allowed: lora | frozen where language is lora; do set ",
+        ),
+        (
+            [f"{VISION}.method=lora"],
+            "train.towers.language.method: got full, as train.method=full says; allowed: lora | frozen where vision is",
+        ),
+        (
+            [f"train.towers.{tower}.method=frozen" for tower in ("language", "vision", "projector")],
+            "train.towers: got frozen for all three; allowed: at least one that is full or lora; do set ",
+        ),
+        (
+            ["train.method=lora", f"{VISION}.learning_rate=1e-4"],
+            f"{VISION}.learning_rate: got 0.0001; allowed: null where the tower is frozen; do remove it, or set ",
+        ),
+        ([f"{VISION}.learning_rate=0"], f"{VISION}.learning_rate: got 0; allowed: a number > 0, or null; do change"),
+        (
+            [f"{VISION}.targets=[qkv]"],
+            f'{VISION}.targets: got ["qkv"]; allowed: null where the tower is full; do remove them, or set ',
+        ),
+        (["train.method=lora", "train.towers.language.targets=[]"], "train.towers.language.targets: got []; allowed:"),
+        (["train.towers.visoin.method=full"], "train.towers.visoin: got an unknown name; allowed: language, vision, "),
+    ],
+)
+def test_towers_that_do_not_go_together_are_told(problems, overrides, said):
+    found = problems(*overrides)
+    assert [line for line in found if line.startswith(said)] == found != []
+    assert SHAPE.fullmatch(found[0])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "methods"),
+    [
+        ([], ("full", "full", "full")),
+        (["train.method=lora"], ("lora", "frozen", "frozen")),
+        (["train.method=lora", "train.towers.projector.method=full"], ("lora", "frozen", "full")),
+        (["train.towers.vision={method: frozen}"], ("full", "frozen", "full")),
+        (
+            ["train.towers.language.method=frozen", f"{VISION}={{method: lora, targets: [qkv], learning_rate: 1e-4}}"],
+            ("frozen", "lora", "full"),
+        ),
+    ],
+)
+def test_what_a_tower_does_not_say_train_method_says(small, overrides, methods):
+    train = load_recipe([f"recipe={small}", *overrides]).train
+    assert train.methods() == dict(zip(("language", "vision", "projector"), methods, strict=True))

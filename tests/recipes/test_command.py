@@ -46,3 +46,17 @@ def test_a_word_that_must_be_given_is_asked_for():
     line.choice("split", ("train", "eval"))
     with pytest.raises(RecipeError, match=r"split: got nothing; allowed: train \| eval; do write split=train"):
         line.recipe()
+
+
+def test_a_command_without_a_recipe_needs_its_words_and_knows_no_others():
+    CommandLine(["count=3"], OWN).without_recipe()
+    line = CommandLine(["out=", "cuont=3"], OWN)
+    assert line.required("out", "a folder") == ""
+    assert line.required("split", "a split") == ""
+    with pytest.raises(RecipeError) as caught:
+        line.without_recipe()
+    assert caught.value.problems == [
+        "cuont: got an unknown name; allowed: split, count, out; did you mean count?",
+        "out: got nothing; allowed: a value; do write out=VALUE, or leave it out",
+        "split: got nothing; allowed: a split; do write split=...",
+    ]

@@ -53,6 +53,16 @@ def test_resume_with_other_weights_is_refused(tmp_path):
         open_run_folder(recipe_in(tmp_path, "resume=true", "train.method=lora"))
 
 
+def test_resume_with_other_towers_is_refused_and_with_another_rate_is_told(tmp_path, caplog):
+    write_provenance(recipe_in(tmp_path), {})
+    (tmp_path / "checkpoint-1").mkdir()
+    with pytest.raises(ValueError, match=r"train\.towers\.vision\.method: got frozen, but the run in .* has None"):
+        open_run_folder(recipe_in(tmp_path, "resume=true", "train.towers.vision.method=frozen"))
+    with caplog.at_level(logging.WARNING):
+        open_run_folder(recipe_in(tmp_path, "resume=true", "train.towers.vision.learning_rate=1e-4"))
+    assert "train.towers.vision.learning_rate was None in the stored recipe and is 0.0001 now" in caplog.text
+
+
 def test_provenance_is_stored_and_an_interrupted_save_is_cleared(tmp_path):
     (tmp_path / PARTIAL / "checkpoint-5").mkdir(parents=True)
     recipe = recipe_in(tmp_path)

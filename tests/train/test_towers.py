@@ -133,20 +133,20 @@ def test_a_run_with_a_frozen_or_a_whole_tower_goes_on_bit_for_bit_and_loads_back
 ):
     def recipe(name):
         return mixed_recipe(
-            model, *towers(*methods), *SMALL, "train.precision=bf16", "trainer.max_steps=4", "train.checkpoint_every=2",
+            model, *towers(*methods), *SMALL, "train.precision=bf16", "trainer.max_steps=2", "train.checkpoint_every=1",
             "train.towers.projector.learning_rate=5e-3", f"output_dir={name}",
         )  # fmt: skip
 
     whole = trainer_of(recipe("whole"))
     whole.train()
     resumed = trainer_of(recipe("resumed"))
-    resumed.train(resume_from_checkpoint="whole/checkpoint-2")
+    resumed.train(resume_from_checkpoint="whole/checkpoint-1")
     assert digests(resumed.model) == digests(whole.model)
-    stored = load_file("whole/checkpoint-4/adapter_model.safetensors" if "lora" in methods else
-                       "whole/checkpoint-4/model.safetensors")  # fmt: skip
-    frozen = {tensor.dtype for name, tensor in stored.items() if whole._loaded.family.tower_of(name) == "vision"}
-    assert frozen == {torch.float32 if "lora" in methods else torch.bfloat16}
-    back = load_checkpoint("whole/checkpoint-4", recipe("back").model, seed=0, dtype=load_dtype(recipe("back").train))
+    stored = load_file("whole/checkpoint-2/adapter_model.safetensors" if "lora" in methods else
+                       "whole/checkpoint-2/model.safetensors")  # fmt: skip
+    vision = {tensor.dtype for name, tensor in stored.items() if "vision_tower" in name or "visual.blocks" in name}
+    assert vision == {torch.float32 if "lora" in methods else torch.bfloat16}
+    back = load_checkpoint("whole/checkpoint-2", recipe("back").model, seed=0, dtype=load_dtype(recipe("back").train))
     values = dict(whole.model.named_parameters())
     for name, parameter in back.model.named_parameters():
         assert_close(parameter, values[name], rtol=0, atol=0, check_dtype=False)
