@@ -10,9 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from recipes import fields
+from recipes.curriculum_checks import curriculum_problems
 from recipes.fields import did_you_mean, problem, shown
-from recipes.schema import Dataset, Eval, Model, Part, Recipe, SplitShares, Train
+from recipes.schema import Curriculum, Dataset, Eval, Model, Part, Recipe, SplitShares, Train
 from recipes.trainer_keys import trainer_problems
+from recipes.weighting_checks import weighting_problems
 from tasks import TASKS
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]*")
@@ -37,9 +39,15 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
     asked = _parts(tree, "eval")
     problems += _parts_problems(("eval", "parts"), asked)
     problems += _leak_problems(parts, asked)
-    if judged := _as(Eval, tree.get("eval", {})):
-        problems += _eval_problems(judged, asked or {name: part for name, part in parts.items() if not _dataset(part)})
-    if trained := _as(Train, tree.get("train", {})):
+    evaluated = asked or {name: part for name, part in parts.items() if not _dataset(part)}
+    judged, trained = _as(Eval, tree.get("eval", {})), _as(Train, tree.get("train", {}))
+    if judged:
+        problems += _eval_problems(judged, evaluated)
+        if curriculum := _curriculum(tree):
+            problems += curriculum_problems(curriculum, parts, evaluated, judged)
+    if trained and judged:
+        problems += weighting_problems(trained, parts, evaluated, judged)
+    if trained:
         problems += _train_problems(trained)
         problems += _attention_problems(model, trained) + _packing_problems(model, trained) if model else []
     problems += _photos_problems(tree)
@@ -61,6 +69,12 @@ def _parts(tree: dict[str, Any], section: str) -> dict[str, Any]:
     inside = tree.get(section)
     parts = inside.get("parts") if isinstance(inside, dict) else None
     return parts if isinstance(parts, dict) else {}
+
+
+def _curriculum(tree: dict[str, Any]) -> Curriculum | None:
+    data = tree.get("data")
+    given = data.get("curriculum") if isinstance(data, dict) else None
+    return _as(Curriculum, given) if given else None
 
 
 def _model_problems(model: Model) -> list[str]:

@@ -7,17 +7,19 @@ import pytest
 import torch
 from transformers import set_seed
 
+from data_mix.curriculum import training_order
 from data_mix.mixture import training_mixture
 from data_mix.photos import find_photos
+from data_mix.scores import Scores
 from models.load import load_model
 from models.lora import add_lora
 from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train.arguments import sft_arguments
 from train.balance import step_batches
-from train.batches import EpochOrder
-from train.check import measure_examples, num_steps
+from train.check import example_costs, measure_examples, num_steps
 from train.trainer import PuzzleTrainer
+from train.weighting import PartWeights
 
 GRIDS = (4, 8, 12, 16)
 
@@ -53,10 +55,11 @@ def trainer_of() -> Callable[[Recipe], PuzzleTrainer]:
         set_seed(0)
         if not full:
             loaded = add_lora(loaded, recipe.train.lora)
-        args, order = sft_arguments(recipe, processes=1), EpochOrder(len(mixture), recipe.seed)
+        args, scores = sft_arguments(recipe, processes=1), Scores()
+        order = training_order(recipe, mixture, scores)
         steps = num_steps(len(mixture), recipe.train.effective_batch, args.num_train_epochs, args.max_steps)
         measured = measure_examples(loaded, mixture, range(len(mixture)), rank=0, processes=1)
-        costs = {position: one.cost for position, one in measured.items()}
-        return PuzzleTrainer(recipe, loaded, mixture, step_batches(recipe, order, steps, 1, costs), args)
+        batches = step_batches(recipe, order, steps, 1, example_costs(measured, order))
+        return PuzzleTrainer(recipe, loaded, mixture, batches, PartWeights(recipe, scores), args)
 
     return build
