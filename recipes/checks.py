@@ -118,7 +118,7 @@ def _packing_problems(model: Model, trained: Train) -> list[str]:
     if trained.batching != "packed":
         return []
     if model.family == "gemma3":
-        allowed = "balanced or plain for gemma3, whose image tokens attend to later ones"
+        allowed = "auto, balanced or plain for gemma3, whose image tokens attend to later ones"
         return [problem("train.batching", "packed", allowed, "do set train.batching=balanced")]
     if model.attention.language == "eager":
         allowed = "auto, sdpa or flash_attention_2 where train.batching=packed"

@@ -184,10 +184,11 @@ class Train(Section):
     lora: Lora = Lora()
     effective_batch: PositiveInt = 64
     """Examples per optimizer step over all processes."""
-    batching: Literal["plain", "balanced", "packed"] = "plain"
+    batching: Literal["plain", "balanced", "packed", "auto"] = "plain"
     """How a step's examples share forward passes. plain: micro_batch rows, padded; effective_batch must then be
     micro_batch x processes x a whole number. balanced: equal work for each process, in rows of like length, as many as
-    max_pack_tokens allows. packed: equal work for each process, several examples in one row; not for gemma3."""
+    max_pack_tokens allows. packed: equal work for each process, several examples in one row; not for gemma3. auto:
+    packed where the model can be, else balanced."""
     micro_batch: PositiveInt = 1
     """Examples per forward pass and process, where batching is plain."""
     max_pack_tokens: PositiveInt | None = None

@@ -193,12 +193,15 @@ class StepBatches(Sampler[list[int]]):
             yield from self.arrange(self.order.step(step))
 
 
-def step_batches(recipe: Recipe, order: Order, steps: int, processes: int, costs: Mapping[int, Cost]) -> StepBatches:
+def step_batches(
+    recipe: Recipe, order: Order, steps: int, processes: int, costs: Mapping[int, Cost], *, packed: bool
+) -> StepBatches:
     """The batches that a recipe asks for.
 
     Args:
         steps: optimizer steps of the whole run.
         costs: of every example that the run may see; not looked at by train.batching=plain.
+        packed: whether a micro-batch is one row, see `train.packing.packs`.
 
     Raises:
         ValueError: they cannot be had: an example is too long, or plain micro-batches do not divide the step.
@@ -211,7 +214,7 @@ def step_batches(recipe: Recipe, order: Order, steps: int, processes: int, costs
             costs,
             order.possible_steps(steps),
             max_tokens=train.max_pack_tokens or recipe.model.max_tokens,
-            padded=train.batching == "balanced",
+            padded=not packed,
             processes=processes,
         )
     return StepBatches(order, steps, arrange)

@@ -8,19 +8,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import torch
 from accelerate.utils import gather_object
 from torch import nn
 from tqdm import tqdm
 
-from data_mix.mixture import Mixture, Posed
+from data_mix.mixture import Mixture
 from data_mix.order import Order
 from models.flops import example_flops
 from models.lengths import Lengths, example_lengths
 from models.load import Loaded
 from recipes.schema import Curriculum
 from train.balance import Cost
-from train.batches import IGNORED
 
 logger = logging.getLogger(__name__)
 
@@ -123,26 +121,6 @@ def check_lengths(loaded: Loaded, mixture: Mixture, measured: Mapping[int, Measu
             f"the longest is number {longest.index} of part {part} ({longest.puzzle.key}): {needed.prompt} prompt + "
             f"{needed.answer} answer = {needed.total} tokens; set model.max_tokens={needed.total} if the model can "
             f"take it, lower model.image.max_px, or drop the part: data.parts.{part}=null"
-        )
-
-
-def check_labels(loaded: Loaded, posed: Posed, batch: dict[str, torch.Tensor]) -> None:
-    """Prove on one real batch that what is trained is the answer and the end of turn, nothing else.
-
-    Args:
-        posed: the puzzle of the batch's first row.
-
-    Raises:
-        ValueError: the unmasked labels decode to another text.
-    """
-    labels = batch["labels"][0]
-    trained = loaded.processor.tokenizer.decode(labels[labels != IGNORED], skip_special_tokens=False)
-    expected = posed.task.gold(posed.puzzle.target) + loaded.family.end_of_turn
-    if trained != expected:
-        raise ValueError(
-            f"got labels that decode to {trained[:200]!r}; they must be the answer and the end of turn, "
-            f"{expected[:200]!r}; the tokenizer of {loaded.family.name} does not give back what it encoded: "
-            "use the tokenizer that belongs to the model"
         )
 
 

@@ -32,7 +32,6 @@ from train import require_this_clone
 from train.arguments import check_sharding, sft_arguments
 from train.balance import step_batches
 from train.check import (
-    check_labels,
     check_lag,
     check_lengths,
     check_memory,
@@ -42,7 +41,9 @@ from train.check import (
     num_steps,
 )
 from train.console import refusal, set_up_logging
+from train.packing import packs
 from train.progress import Progress
+from train.proof import prove
 from train.run_folder import environment, open_run_folder, write_provenance
 from train.trainer import PuzzleTrainer
 from train.weighting import PartWeights
@@ -91,14 +92,15 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     order = training_order(recipe, mixture, scores)
     measured = measure_examples(loaded, mixture, order.positions(steps), rank, processes)
     check_lengths(loaded, mixture, measured)
-    batches = step_batches(recipe, order, steps, processes, example_costs(measured, order))
+    batches = step_batches(
+        recipe, order, steps, processes, example_costs(measured, order), packed=packs(recipe, loaded)
+    )
     check_lag(
         recipe.data.curriculum, batches.arrange.micro_steps, recipe.train.workers, args.dataloader_prefetch_factor or 2
     )
     logger.info("effective batch %s = %s; %s steps", recipe.train.effective_batch, batches.arrange.describe(), steps)
     trainer = PuzzleTrainer(recipe, loaded, mixture, batches, PartWeights(recipe, scores), args)
-    first = trainer.train_dataset[order.step(0)[0]]
-    check_labels(loaded, first["posed"], trainer.data_collator([first]))
+    prove(trainer, measured)
     evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture, scores)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(evaluation)

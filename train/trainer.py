@@ -21,7 +21,7 @@ from train.balance import StepBatches
 from train.batches import Collator, as_dataset
 from train.checkpoints import PARTIAL, publish
 from train.loss import token_loss
-from train.packing import allow_packs
+from train.packing import allow_packs, packs
 from train.weighting import PartWeights
 
 
@@ -45,12 +45,12 @@ class PuzzleTrainer(SFTTrainer):
         self._loaded = loaded
         self.batches = batches
         args.gradient_accumulation_steps = batches.arrange.micro_steps
-        packed = recipe.train.batching == "packed"
+        packed = packs(recipe, loaded)
         if packed:
             allow_packs(loaded)
         self._keep = recipe.train.keep_checkpoints
         self._saving = False
-        self._weights = weights
+        self.weights = weights
         self._sums: tuple[torch.Tensor, torch.Tensor] | None = None
         self._last_log = time.monotonic()
         self._waited_s = 0.0
@@ -108,8 +108,8 @@ class PuzzleTrainer(SFTTrainer):
 
     def _weighed(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Here, not where batches are made: those of several steps are made ahead."""
-        weights = self._weights.at(self.state.global_step)
-        table = batch["loss_weights"].new_tensor([weights[part] for part in self._weights.parts])
+        weights = self.weights.at(self.state.global_step)
+        table = batch["loss_weights"].new_tensor([weights[part] for part in self.weights.parts])
         return {**batch, "loss_weights": batch["loss_weights"] * table[batch["part"]]}
 
     def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class PuzzleTrainer(SFTTrainer):
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        result = token_loss(model, inputs, len(self._weights.parts))
+        result = token_loss(model, inputs, len(self.weights.parts))
         sums = (result.counts, result.by_part)
         self._sums = sums if self._sums is None else (self._sums[0] + sums[0], self._sums[1] + sums[1])
         # DDP averages gradients over processes, and the divisor is already the sum over them
@@ -134,12 +134,12 @@ class PuzzleTrainer(SFTTrainer):
             counts, by_part = (self.accelerator.reduce(sums, reduction="sum") for sums in self._sums)
             tokens, ambiguous, examples = counts.tolist()
             logs |= _informative(by_part.sum(dim=0).tolist())
-            for part, told in zip(self._weights.parts, by_part.tolist(), strict=True):
+            for part, told in zip(self.weights.parts, by_part.tolist(), strict=True):
                 logs |= {f"{name}/{part}": value for name, value in _informative(told).items()}
             trained = self.state.global_step - 1  # the newest of the steps that this entry is about
             logs |= {f"share/{part}": share for part, share in self.batches.order.shares(trained).items()}
-            if not self._weights.equal:
-                logs |= {f"weight/{part}": weight for part, weight in self._weights.at(trained).items()}
+            if not self.weights.equal:
+                logs |= {f"weight/{part}": weight for part, weight in self.weights.at(trained).items()}
             logs["ambiguous"] = ambiguous / max(examples, 1)
             now = time.monotonic()
             seconds = max(now - self._last_log, 1e-9)

@@ -32,11 +32,11 @@ class PartWeights:
         if not self.equal:
             given = asked.accuracy if asked.records is None else _recorded(asked.records, recipe)
             self._known |= given or {}
-        self._scores = scores if asked.adaptive else Scores()
+        self.scores = scores if asked.adaptive else Scores()
 
     def at(self, step: int) -> dict[str, float]:
         """{part: weight} of a step, counted from 0."""
-        found = self._known | self._scores.latest(step)
+        found = self._known | self.scores.latest(step)
         return {part: 1 - found[part] for part in self.parts}
 
 

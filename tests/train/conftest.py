@@ -18,6 +18,7 @@ from recipes.schema import Recipe
 from train.arguments import sft_arguments
 from train.balance import step_batches
 from train.check import example_costs, measure_examples, num_steps
+from train.packing import packs
 from train.trainer import PuzzleTrainer
 from train.weighting import PartWeights
 
@@ -37,6 +38,7 @@ def mixed_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
             [
                 "recipe=mixed_grid", f"model={model}", *small,
                 "data.photos.use=reuse", "train.effective_batch=8", "train.workers=0", "train.precision=fp32",
+                "train.batching=plain",
                 "trainer.max_steps=1", "wandb.mode=disabled", f"output_dir={tmp_path / 'run'}", *overrides,
             ]
         )  # fmt: skip
@@ -59,7 +61,7 @@ def trainer_of() -> Callable[[Recipe], PuzzleTrainer]:
         order = training_order(recipe, mixture, scores)
         steps = num_steps(len(mixture), recipe.train.effective_batch, args.num_train_epochs, args.max_steps)
         measured = measure_examples(loaded, mixture, range(len(mixture)), rank=0, processes=1)
-        batches = step_batches(recipe, order, steps, 1, example_costs(measured, order))
+        batches = step_batches(recipe, order, steps, 1, example_costs(measured, order), packed=packs(recipe, loaded))
         return PuzzleTrainer(recipe, loaded, mixture, batches, PartWeights(recipe, scores), args)
 
     return build
