@@ -134,7 +134,7 @@ def test_a_killed_curriculum_continues_bit_for_bit(launch, launch_and_kill, tmp_
 
 
 def test_two_processes_follow_a_curriculum_as_one_does(launch, tmp_path):
-    common = [*BY_SCORE, "train.precision=fp32", "train.batching=packed", "trainer.max_steps=7"]
+    common = [*BY_SCORE, "train.precision=fp32", "train.batching=packed", "trainer.max_steps=7", "train.workers=0"]
     launch("train/sft.py", *common, "output_dir=one")
     launch("train/sft.py", *common, "output_dir=two", config="cpu2.yaml")
     one, two = tmp_path / "one/checkpoint-7", tmp_path / "two/checkpoint-7"
