@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 from transformers import Qwen3VLConfig
 
+from data_mix.order import EpochOrder
 from data_mix.streams import stream
 from models.flops import example_flops
 from models.lengths import example_lengths
@@ -25,8 +26,7 @@ from models.load import Encoder, load_encoder
 from recipes.loader import load_recipe
 from tasks import TASKS
 from tasks.photo import ImagePhoto
-from train.balance import Arrangement, Cost, Plain, balanced, run_steps
-from train.batches import EpochOrder
+from train.balance import Arrangement, Cost, Plain, balanced
 
 CONFIG_8B = Qwen3VLConfig(
     text_config={
@@ -107,8 +107,8 @@ def main(argv: Sequence[str]) -> None:
     processes, max_tokens = int(given.get("processes", 8)), int(given.get("max_pack_tokens", 16384))
     batch = load_recipe(["recipe=mixed_grid"]).train.effective_batch
     costs = costs_of_the_mixed_grid(counted_encoder())
-    order = EpochOrder(len(costs), seed=0)
-    steps = list(run_steps(order, batch, steps=-(-len(costs) // batch)))
+    order = EpochOrder(len(costs), batch, seed=0)
+    steps = list(order.possible_steps(order.steps_per_epoch))
     print(f"\n{len(steps)} steps of {batch} on {processes} processes, at most {max_tokens:,} tokens in a bin")
     print(f"{'':<34}{'mean':>8}{'p95':>8}{'max':>8}{'in lockstep':>12}{'bins':>8}{'useful':>10}{'ms/step':>10}")
     tokens_only = {position: Cost(cost.tokens, cost.tokens) for position, cost in costs.items()}

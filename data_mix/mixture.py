@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
+import numpy as np
+
 from data_mix.dataset_source import dataset_source
 from data_mix.photo_source import Use, photo_source
 from data_mix.photos import PhotoSet
@@ -79,6 +81,17 @@ class Mixture:
 
     def __iter__(self) -> Iterator[Posed]:
         return (self[position] for position in range(len(self)))
+
+    def positions(self) -> dict[str, list[int]]:
+        """By part where its puzzles are, in the part's own order."""
+        order = np.arange(len(self)) if self._order is None else self._order
+        places = np.empty(len(self), np.int64)
+        places[order] = np.arange(len(self))
+        starts = [0, *self._stops[:-1]]
+        return {
+            source.name: places[start:stop].tolist()
+            for source, start, stop in zip(self._sources, starts, self._stops, strict=True)
+        }
 
     def counts(self) -> dict[str, int]:
         """Puzzles by part."""

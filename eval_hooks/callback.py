@@ -12,16 +12,18 @@ import torch.distributed as dist
 from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from data_mix.mixture import Mixture
+from data_mix.mixture import Mixture, evaluation_parts
+from data_mix.scores import Scores
 from eval_hooks.baselines import read_solved
 from eval_hooks.pictures import write_pictures
 from eval_hooks.records import Record, read_records, write_records
 from eval_hooks.run import evaluate, plan_batches
 from eval_hooks.run_files import evaluated_steps, keep_best, pictures_folder, records_file
-from eval_hooks.summary import Solved, Summary, metrics, summarize, table
+from eval_hooks.summary import Solved, Summary, metrics, primary_scores, summarize, table
 from eval_hooks.wandb_log import log_evaluation
 from models.load import Loaded
 from recipes.schema import Recipe
+from tasks import TASKS
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +43,18 @@ class EvalCallback(TrainerCallback):
     """
 
     def __init__(
-        self, trainer: Clocked, recipe: Recipe, loaded: Loaded, checkpoint_mixture: Mixture, final_mixture: Mixture
+        self,
+        trainer: Clocked,
+        recipe: Recipe,
+        loaded: Loaded,
+        checkpoint_mixture: Mixture,
+        final_mixture: Mixture,
+        scores: Scores,
     ) -> None:
         """
+        Args:
+            scores: gets each checkpoint evaluation's mean primary scores, on every process.
+
         Raises:
             ValueError: a puzzle does not fit the model, see `eval_hooks.run.plan_batches`.
         """
@@ -52,6 +63,8 @@ class EvalCallback(TrainerCallback):
         self._loaded = loaded
         self._mixture, self._final = checkpoint_mixture, final_mixture
         self._larger = max(final_mixture, checkpoint_mixture, key=len)
+        self._scores = scores
+        self._parts = evaluation_parts(recipe)
         self._run = Path(recipe.output_dir)
         self.final_summary: Summary = {}
         """The summary after the last step; empty before it, and with final_count 0."""
@@ -63,12 +76,15 @@ class EvalCallback(TrainerCallback):
     ) -> None:
         if state.global_step == 0:
             return
-        missing = [False]
         if state.is_world_process_zero:
-            missing = [self._take_up(state)]
+            self._take_up(state)
+        found = [self._history(state)]  # the main process's has what the records added
         if dist.is_available() and dist.is_initialized():
-            dist.broadcast_object_list(missing)
-        if missing[0] and state.global_step < state.max_steps:  # the run was stopped between saving and evaluating
+            dist.broadcast_object_list(found)
+        for step, primary in found[0].items():
+            self._scores.add(step, primary)
+        missing = state.global_step not in found[0]
+        if missing and state.global_step < state.max_steps:  # the run was stopped between saving and evaluating
             self._checkpoint(state)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -108,6 +124,8 @@ class EvalCallback(TrainerCallback):
         """Write, print and log one evaluation; name is eval (at a checkpoint) or final."""
         summary = summarize(records, self._solved)
         step = state.global_step
+        if name == "eval":
+            self._scores.add(step, primary_scores(summary))
         state.log_history.append(_history_entry(name, step, summary, state.epoch))
         if not state.is_world_process_zero:
             return summary
@@ -124,21 +142,25 @@ class EvalCallback(TrainerCallback):
         tqdm.write("")
         return summary
 
-    def _take_up(self, state: TrainerState) -> bool:
-        """After a resume: bring log history and best.json to the state of the step resumed from, out of the records.
-
-        Returns whether this step's own evaluation is missing.
-        """
+    def _take_up(self, state: TrainerState) -> None:
+        """After a resume: bring log history and best.json to the state of the step resumed from, out of the records."""
         seen = {entry["step"] for entry in state.log_history if any(name.startswith("eval/") for name in entry)}
         (self._run / "best.json").unlink(missing_ok=True)  # it may name a later step that is no more
-        steps = [step for step in evaluated_steps(self._run) if step <= state.global_step]
-        for step in steps:
+        for step in (step for step in evaluated_steps(self._run) if step <= state.global_step):
             summary = summarize(read_records(records_file(self._run, step)).records)
             keep_best(self._run, step, summary)
             if step not in seen:
                 epoch = state.epoch if step == state.global_step else None
                 state.log_history.append(_history_entry("eval", step, summary, epoch))
-        return state.global_step not in steps
+
+    def _history(self, state: TrainerState) -> dict[int, dict[str, float]]:
+        """Step -> {part: mean primary score} of each checkpoint evaluation in the log history."""
+        names = {name: f"eval/{name}/{TASKS[part.task].primary}" for name, part in self._parts.items()}
+        return {
+            entry["step"]: {part: entry[name] for part, name in names.items() if name in entry}
+            for entry in state.log_history
+            if any(name in entry for name in names.values())
+        }
 
 
 def solved_or_nothing() -> Solved:

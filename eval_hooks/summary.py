@@ -103,9 +103,14 @@ def _earned(solver: str, records: Sequence[Record], solved: Solved) -> dict[str,
     return {entry: fmean(each[entry] for each in scores if each and entry in each) for entry in entries}
 
 
+def primary_scores(summary: Summary) -> dict[str, float]:
+    """{part: mean primary score}."""
+    return {name: part.means[part.primary] for name, part in summary.items()}
+
+
 def mean_primary(summary: Summary) -> float:
     """The parts' mean primary scores, each part weighing the same: what ranks checkpoints of one run."""
-    return fmean(part.means[part.primary] for part in summary.values())
+    return fmean(primary_scores(summary).values())
 
 
 def metrics(summary: Summary) -> dict[str, float]:

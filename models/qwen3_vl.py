@@ -217,7 +217,7 @@ def scratch_config(sizes: Scratch, processor: Qwen3VLProcessor, image: ImageSize
     )
 
 
-def vision_tower(config: Qwen3VLConfig) -> VisionTower:
+def vision_tower(config: Any) -> VisionTower:
     """Every patch attends to all of its image in every layer; one merger for the output and one per deepstack level."""
     vision = config.vision_config
     embedding = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2 * vision.hidden_size
@@ -235,7 +235,7 @@ def vision_tower(config: Qwen3VLConfig) -> VisionTower:
 
 def positions(model: Any, encoded: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Of one encoded example: a row that counts its tokens, then the model's own three (time, height, width)."""
-    inner = next(module for module in model.modules() if isinstance(module, Qwen3VLModel))  # inside an adapter, too
+    inner: Any = next(module for module in model.modules() if isinstance(module, Qwen3VLModel))  # in an adapter, too
     ids = encoded["input_ids"]  # (1, L)
     axes, _ = inner.get_rope_index(
         ids, mm_token_type_ids=encoded["mm_token_type_ids"], image_grid_thw=encoded.get("image_grid_thw")

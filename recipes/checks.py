@@ -10,9 +10,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from recipes import fields
+from recipes.curriculum_checks import curriculum_problems
 from recipes.fields import did_you_mean, problem, shown
-from recipes.schema import Dataset, Eval, Model, Part, Recipe, SplitShares, Train
+from recipes.schema import Curriculum, Dataset, Eval, Model, Part, Recipe, SplitShares, Train
+from recipes.tower_checks import tower_problems
 from recipes.trainer_keys import trainer_problems
+from recipes.weighting_checks import weighting_problems
 from tasks import TASKS
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]*")
@@ -37,10 +40,16 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
     asked = _parts(tree, "eval")
     problems += _parts_problems(("eval", "parts"), asked)
     problems += _leak_problems(parts, asked)
-    if judged := _as(Eval, tree.get("eval", {})):
-        problems += _eval_problems(judged, asked or {name: part for name, part in parts.items() if not _dataset(part)})
-    if trained := _as(Train, tree.get("train", {})):
-        problems += _train_problems(trained) + _tower_problems(trained, tree.get("trainer"))
+    evaluated = asked or {name: part for name, part in parts.items() if not _dataset(part)}
+    judged, trained = _as(Eval, tree.get("eval", {})), _as(Train, tree.get("train", {}))
+    if judged:
+        problems += _eval_problems(judged, evaluated)
+        if curriculum := _curriculum(tree):
+            problems += curriculum_problems(curriculum, parts, evaluated, judged)
+    if trained and judged:
+        problems += weighting_problems(trained, parts, evaluated, judged)
+    if trained:
+        problems += _train_problems(trained) + tower_problems(trained, tree.get("trainer"))
         problems += _attention_problems(model, trained) + _packing_problems(model, trained) if model else []
     problems += _photos_problems(tree)
     trainer = tree.get("trainer")
@@ -61,6 +70,12 @@ def _parts(tree: dict[str, Any], section: str) -> dict[str, Any]:
     inside = tree.get(section)
     parts = inside.get("parts") if isinstance(inside, dict) else None
     return parts if isinstance(parts, dict) else {}
+
+
+def _curriculum(tree: dict[str, Any]) -> Curriculum | None:
+    data = tree.get("data")
+    given = data.get("curriculum") if isinstance(data, dict) else None
+    return _as(Curriculum, given) if given else None
 
 
 def _model_problems(model: Model) -> list[str]:
@@ -104,7 +119,7 @@ def _packing_problems(model: Model, trained: Train) -> list[str]:
     if trained.batching != "packed":
         return []
     if model.family == "gemma3":
-        allowed = "balanced or plain for gemma3, whose image tokens attend to later ones"
+        allowed = "auto, balanced or plain for gemma3, whose image tokens attend to later ones"
         return [problem("train.batching", "packed", allowed, "do set train.batching=balanced")]
     if model.attention.language == "eager":
         allowed = "auto, sdpa or flash_attention_2 where train.batching=packed"
@@ -238,35 +253,6 @@ def _train_problems(train: Train) -> list[str]:
         allowed = f"a whole multiple of train.micro_batch, {train.micro_batch}"
         return [problem("train.effective_batch", str(train.effective_batch), allowed, "do change one of the two")]
     return []
-
-
-def _tower_problems(train: Train, trainer: Any) -> list[str]:
-    """One adapter is saved and merged as a whole: beside it no tower trains in full, but for the small projector."""
-    methods = train.methods()
-    if set(methods.values()) == {"frozen"}:
-        advice = "do set train.towers.language.method=full, or another"
-        return [problem("train.towers", "frozen for all three", "at least one that is full or lora", advice)]
-    adapted = [name for name, method in methods.items() if method == "lora"]
-    problems = []
-    for name, tower in train.towers:
-        method, place = methods[name], f"train.towers.{name}"
-        if method == "full" and adapted and name != "projector":
-            got = "full" if tower.method else f"full, as train.method={train.method} says"
-            allowed = f"lora | frozen where {adapted[0]} is lora"
-            advice = f"do set {place}.method=lora, or leave lora out of {', '.join(adapted)}"
-            problems.append(problem(f"{place}.method", got, allowed, advice))
-        if tower.learning_rate is not None and method == "frozen":
-            got, advice = shown(tower.learning_rate), f"do remove it, or set {place}.method"
-            problems.append(problem(f"{place}.learning_rate", got, "null where the tower is frozen", advice))
-        if tower.targets is not None and method != "lora":
-            got, advice = shown(tower.targets), f"do remove them, or set {place}.method=lora"
-            problems.append(problem(f"{place}.targets", got, f"null where the tower is {method}", advice))
-    checkpointing = trainer.get("gradient_checkpointing_kwargs") if isinstance(trainer, dict) else None
-    if methods["vision"] == "lora" and isinstance(checkpointing, dict) and checkpointing.get("use_reentrant"):
-        # nothing that enters the tower needs a gradient, so a reentrant pass would compute none inside it
-        place, allowed = "trainer.gradient_checkpointing_kwargs.use_reentrant", "false where the vision tower is lora"
-        problems.append(problem(place, "true", allowed, "do remove it"))
-    return problems
 
 
 def _photos_problems(tree: dict[str, Any]) -> list[str]:

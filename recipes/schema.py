@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 PositiveInt = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Channel = Annotated[int, Field(ge=0, le=255)]
 
@@ -126,9 +127,32 @@ class Part(Section):
     """Where the examples are. None: they are posed, from photos or drawn."""
 
 
+class Stage(Section):
+    """A stretch of a run in which each part has the same share of every step."""
+
+    shares: Annotated[dict[str, Positive], Field(min_length=1)]
+    """{part: its share of a step's examples}, in any unit; a part that is not named is not trained on."""
+    steps: PositiveInt | None = None
+    """Optimizer steps after which the next stage begins."""
+    until: Annotated[dict[str, Share], Field(min_length=1)] | None = None
+    """{evaluated part: primary score}: the next stage begins when one evaluation has found all of these or more. With
+    `steps`: after so many at the latest."""
+
+
+class Curriculum(Section):
+    """Parts' shares that change over the run. Its number of steps stays what the parts' counts make it."""
+
+    stages: Annotated[dict[str, Stage], Field(min_length=1)]
+    """In their order; the last one lasts to the end of the run."""
+    lag: PositiveInt = 8
+    """Optimizer steps between an evaluation and the stage that it begins: more than are prepared ahead."""
+
+
 class Data(Section):
     photos: Photos = Photos()
     parts: Annotated[dict[str, Part], Field(min_length=1)]
+    curriculum: Curriculum | None = None
+    """None: every example of every part once per epoch."""
 
 
 # ---- training and evaluation -------------------------------------------------------------------
@@ -162,6 +186,19 @@ class Towers(Section):
     projector: Tower = Tower()
 
 
+class InverseAccuracy(Section):
+    """Loss weights 1 - accuracy: what a model can do already counts less."""
+
+    accuracy: dict[str, Share] | None = None
+    """{part: accuracy}, of every training part."""
+    records: str | None = None
+    """File of an evaluation's records, of parts with the names of the training parts: accuracy is the mean of the
+    task's primary score, which is PA for jigshape."""
+    adaptive: bool = False
+    """Every evaluation of the run sets the accuracy of its parts anew, from the next step on. Without `accuracy` and
+    `records`, all parts weigh the same until the first one."""
+
+
 class Train(Section):
     method: Literal["full", "lora"] = "full"
     """full: every tower in full. lora: adapters on the language tower, the rest frozen."""
@@ -170,10 +207,11 @@ class Train(Section):
     """What differs from train.method."""
     effective_batch: PositiveInt = 64
     """Examples per optimizer step over all processes."""
-    batching: Literal["plain", "balanced", "packed"] = "plain"
+    batching: Literal["plain", "balanced", "packed", "auto"] = "plain"
     """How a step's examples share forward passes. plain: micro_batch rows, padded; effective_batch must then be
     micro_batch x processes x a whole number. balanced: equal work for each process, in rows of like length, as many as
-    max_pack_tokens allows. packed: equal work for each process, several examples in one row; not for gemma3."""
+    max_pack_tokens allows. packed: equal work for each process, several examples in one row; not for gemma3. auto:
+    packed where the model can be, else balanced."""
     micro_batch: PositiveInt = 1
     """Examples per forward pass and process, where batching is plain."""
     max_pack_tokens: PositiveInt | None = None
@@ -183,6 +221,10 @@ class Train(Section):
     """Compute precision. Trained weights and optimizer state are always fp32."""
     predictable_weight: Annotated[float, Field(ge=0)] = 1.0
     """Loss weight of answer tokens that the format makes predictable; informative tokens weigh 1."""
+    weighting: Literal["equal", "inverse_accuracy"] = "equal"
+    """What an example's tokens weigh besides: inverse_accuracy multiplies them by 1 - accuracy of its part. A step's
+    loss is divided by its weight, so equal weights are no weights, and a weight of 0 leaves the example out."""
+    inverse_accuracy: InverseAccuracy = InverseAccuracy()
     checkpoint_every: PositiveInt = 25
     """Steps between checkpoints, each of which is evaluated."""
     keep_checkpoints: PositiveInt | None = None

@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol
 
 from torch.utils.data import Sampler
 
+from data_mix.order import Order
 from recipes.schema import Recipe
 from train.arguments import accumulation_steps
-from train.batches import EpochOrder
 
 
 class Cost(NamedTuple):
@@ -166,40 +166,42 @@ def _longest_first(examples: Sequence[int], costs: Mapping[int, Cost]) -> list[i
 
 
 class StepBatches(Sampler[list[int]]):
-    """The bins of each step of an epoch; each of the epoch's examples is in exactly one of them.
+    """The bins of each step of an epoch; each of a step's examples is in exactly one of them.
 
     Ends where the run ends, so that no worker prepares what nobody trains on.
     """
 
-    def __init__(self, order: EpochOrder, effective_batch: int, steps: int, arrange: Arrangement) -> None:
+    def __init__(self, order: Order, steps: int, arrange: Arrangement) -> None:
         """
         Args:
             steps: optimizer steps of the whole run.
         """
         self.order = order
-        self.effective_batch = effective_batch
         self.steps = steps
         self.arrange = arrange
+        self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        self.order.set_epoch(epoch)
+        self.epoch = epoch
 
     def __len__(self) -> int:
-        return steps_per_epoch(self.order, self.effective_batch) * self.arrange.micro_steps * self.arrange.processes
+        return self.order.steps_per_epoch * self.arrange.micro_steps * self.arrange.processes
 
     def __iter__(self) -> Iterator[list[int]]:
-        for examples in epoch_steps(self.order, self.order.epoch, self.effective_batch, self.steps):
-            yield from self.arrange(examples)
+        first = self.epoch * self.order.steps_per_epoch
+        for step in range(first, min(first + self.order.steps_per_epoch, self.steps)):
+            yield from self.arrange(self.order.step(step))
 
 
 def step_batches(
-    recipe: Recipe, order: EpochOrder, steps: int, processes: int, costs: Mapping[int, Cost]
+    recipe: Recipe, order: Order, steps: int, processes: int, costs: Mapping[int, Cost], *, packed: bool
 ) -> StepBatches:
     """The batches that a recipe asks for.
 
     Args:
         steps: optimizer steps of the whole run.
-        costs: of every example that the run sees; not looked at by train.batching=plain.
+        costs: of every example that the run may see; not looked at by train.batching=plain.
+        packed: whether a micro-batch is one row, see `train.packing.packs`.
 
     Raises:
         ValueError: they cannot be had: an example is too long, or plain micro-batches do not divide the step.
@@ -210,26 +212,9 @@ def step_batches(
     else:
         arrange = balanced(
             costs,
-            run_steps(order, train.effective_batch, steps),
+            order.possible_steps(steps),
             max_tokens=train.max_pack_tokens or recipe.model.max_tokens,
-            padded=train.batching == "balanced",
+            padded=not packed,
             processes=processes,
         )
-    return StepBatches(order, train.effective_batch, steps, arrange)
-
-
-def run_steps(order: EpochOrder, effective_batch: int, steps: int) -> Iterator[Sequence[int]]:
-    """The examples of each of a run's optimizer steps, epoch after epoch."""
-    for epoch in range(-(-steps // steps_per_epoch(order, effective_batch))):
-        yield from epoch_steps(order, epoch, effective_batch, steps)
-
-
-def epoch_steps(order: EpochOrder, epoch: int, effective_batch: int, steps: int) -> Iterator[Sequence[int]]:
-    """Those of one epoch, in a run of `steps`; an epoch's last step may have fewer examples than the others."""
-    examples, per_epoch = order.of(epoch), steps_per_epoch(order, effective_batch)
-    for step in range(min(per_epoch, steps - epoch * per_epoch)):
-        yield examples[step * effective_batch : (step + 1) * effective_batch]
-
-
-def steps_per_epoch(order: EpochOrder, effective_batch: int) -> int:
-    return -(-len(order) // effective_batch)
+    return StepBatches(order, steps, arrange)

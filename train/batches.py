@@ -1,18 +1,15 @@
-"""Batches: which puzzles a step sees, in which order, and how they become tensors."""
+"""Batches: how puzzles become tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import datasets
 import numpy as np
 import torch
-from torch.utils.data import Sampler
 
 from data_mix.mixture import Mixture, Posed
-from data_mix.streams import stream
 from models.load import Loaded
 from models.tokens import SEQUENCES, answer_encoding, encode_prompt
 from tasks.contract import Message
@@ -20,7 +17,7 @@ from tasks.contract import Message
 IGNORED = -100
 """Label of a position that carries no loss."""
 
-LOSS_FIELDS = ("labels", "loss_weights", "informative", "ambiguous")
+LOSS_FIELDS = ("labels", "loss_weights", "informative", "part", "ambiguous")
 """What a batch holds beside the model's own inputs."""
 
 _PER_TOKEN = (*SEQUENCES, *LOSS_FIELDS, "position_ids")
@@ -40,33 +37,6 @@ def as_dataset(mixture: Mixture) -> datasets.Dataset:
         }
 
     return datasets.Dataset.from_dict({"index": list(range(len(mixture)))}).with_transform(examples)
-
-
-class EpochOrder(Sampler[int]):
-    """A permutation of the mixture for each epoch, a function of (seed, epoch) alone.
-
-    The first epoch keeps the mixture's own order, which is shuffled already.
-    """
-
-    def __init__(self, size: int, seed: int) -> None:
-        self.size = size
-        self.seed = seed
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def of(self, epoch: int) -> Sequence[int]:
-        """That epoch's order."""
-        if epoch == 0:
-            return range(self.size)
-        return stream("epoch order", self.seed, epoch).permutation(self.size).tolist()
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.of(self.epoch))
 
 
 def informative_tokens(spans: list[tuple[int, int]], informative: list[tuple[int, int]]) -> np.ndarray:
@@ -94,11 +64,13 @@ class Collator:
     of one blank image that carries no loss: what a process computes where the others still have examples.
 
     Adds to the model's own inputs `labels` (B, L), IGNORED outside answer and end of turn; `loss_weights` (B, L)
-    float32, 0 there; `informative` (B, L) bool, the answer tokens that carry information; and `ambiguous` (B,) bool,
-    the examples with more than one right answer. The model is fed none of the four.
+    float32, 0 there; `informative` (B, L) bool, the answer tokens that carry information; `part` (B, L), the number
+    in `parts` of the part that an answer token is of, 0 elsewhere; and `ambiguous` (B,) bool, the examples with more
+    than one right answer. The model is fed none of these.
     """
 
     loaded: Loaded
+    parts: tuple[str, ...]
     predictable_weight: float
     packed: bool = False
 
@@ -108,13 +80,16 @@ class Collator:
         ids, spans = answer_encoding(self.loaded, gold)
         informative = torch.from_numpy(informative_tokens(spans, posed.task.informative(gold)))[None]
         weights = torch.where(informative, 1.0, self.predictable_weight)
-        return self._fields(posed.puzzle.messages, images, ids, informative, weights)
+        part = torch.full((1, len(ids)), self.parts.index(posed.part))
+        return self._fields(posed.puzzle.messages, images, ids, informative, weights, part)
 
     def _blank(self) -> dict[str, torch.Tensor]:
         ids, _ = answer_encoding(self.loaded, "")
         none = torch.zeros(1, len(ids))
         image = np.zeros((64, 64, 3), np.uint8)
-        return self._fields([{"role": "user", "content": [{"type": "image"}]}], [image], ids, none.bool(), none)
+        return self._fields(
+            [{"role": "user", "content": [{"type": "image"}]}], [image], ids, none.bool(), none, none.long()
+        )
 
     def _fields(
         self,
@@ -123,13 +98,14 @@ class Collator:
         ids: list[int],
         informative: torch.Tensor,
         weights: torch.Tensor,
+        part: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
         fields = dict(encode_prompt(self.loaded, messages, images))
         prompt = fields["input_ids"]
         answer = torch.tensor([ids], dtype=prompt.dtype)
         fields["labels"] = torch.cat([torch.full_like(prompt, IGNORED), answer], dim=1)
-        fields["loss_weights"] = torch.cat([torch.zeros(prompt.shape), weights], dim=1)
-        fields["informative"] = torch.cat([torch.zeros(prompt.shape, dtype=torch.bool), informative], dim=1)
+        for name, of_answer in (("loss_weights", weights), ("informative", informative), ("part", part)):
+            fields[name] = torch.cat([torch.zeros(prompt.shape, dtype=of_answer.dtype), of_answer], dim=1)
         fields["input_ids"] = torch.cat([prompt, answer], dim=1)
         for name in SEQUENCES:
             if name in fields and name != "input_ids":

@@ -6,18 +6,18 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import torch
 from accelerate.utils import gather_object
 from tqdm import tqdm
 
-from data_mix.mixture import Mixture, Posed
+from data_mix.mixture import Mixture
+from data_mix.order import Order
 from models.flops import example_flops
 from models.lengths import Lengths, example_lengths
 from models.load import Loaded
+from recipes.schema import Curriculum
 from train.balance import Cost
-from train.batches import IGNORED
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +60,41 @@ def measure_examples(
     return dict(gather_object(measured))
 
 
+def example_costs(measured: Mapping[int, Measured], order: Order) -> dict[int, Cost]:
+    """What each example takes; where steps are not decided, what the dearest example of its part does.
+
+    How many bins a step takes then depends on its parts alone, and is known before its examples are.
+    """
+    costs = {position: one.cost for position, one in measured.items()}
+    if order.decided:
+        return costs
+    dearest: dict[str, Cost] = {}
+    for one in measured.values():
+        dearest[one.part] = Cost(*map(max, one.cost, dearest.get(one.part, one.cost)))
+    return {position: dearest[one.part] for position, one in measured.items()}
+
+
+def check_lag(curriculum: Curriculum | None, micro_steps: int, workers: int, prefetch: int) -> None:
+    """Refuse a curriculum whose decisions would come after the batches that they are about.
+
+    Args:
+        micro_steps: micro-batches per step and process.
+        workers: data loader processes per training process.
+        prefetch: micro-batches that each of them prepares ahead.
+
+    Raises:
+        ValueError: an evaluation could change a step whose batches are made already.
+    """
+    if curriculum is None or all(stage.until is None for stage in curriculum.stages.values()):
+        return
+    ahead = -(-(1 + workers * prefetch) // micro_steps)  # the loop itself holds one that it has not come to
+    if curriculum.lag < ahead:
+        raise ValueError(
+            f"data.curriculum.lag: got {curriculum.lag}, but {workers} workers prepare up to {ahead} steps ahead; "
+            f"set data.curriculum.lag={ahead} or more, or lower train.workers"
+        )
+
+
 def check_lengths(loaded: Loaded, mixture: Mixture, measured: Mapping[int, Measured]) -> None:
     """Log tokens per part.
 
@@ -85,31 +120,6 @@ def check_lengths(loaded: Loaded, mixture: Mixture, measured: Mapping[int, Measu
             f"the longest is number {longest.index} of part {part} ({longest.puzzle.key}): {needed.prompt} prompt + "
             f"{needed.answer} answer = {needed.total} tokens; set model.max_tokens={needed.total} if the model can "
             f"take it, lower model.image.max_px, or drop the part: data.parts.{part}=null"
-        )
-
-
-def seen_indices(order: Any, effective_batch: int, steps: int) -> list[int]:
-    """The mixture's positions that `steps` steps visit, in the order of the first epoch."""
-    return list(order)[: steps * effective_batch]
-
-
-def check_labels(loaded: Loaded, posed: Posed, batch: dict[str, torch.Tensor]) -> None:
-    """Prove on one real batch that what is trained is the answer and the end of turn, nothing else.
-
-    Args:
-        posed: the puzzle of the batch's first row.
-
-    Raises:
-        ValueError: the unmasked labels decode to another text.
-    """
-    labels = batch["labels"][0]
-    trained = loaded.processor.tokenizer.decode(labels[labels != IGNORED], skip_special_tokens=False)
-    expected = posed.task.gold(posed.puzzle.target) + loaded.family.end_of_turn
-    if trained != expected:
-        raise ValueError(
-            f"got labels that decode to {trained[:200]!r}; they must be the answer and the end of turn, "
-            f"{expected[:200]!r}; the tokenizer of {loaded.family.name} does not give back what it encoded: "
-            "use the tokenizer that belongs to the model"
         )
 
 

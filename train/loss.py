@@ -17,16 +17,19 @@ class TokenLoss(NamedTuple):
     weighted_nll: torch.Tensor
     """Scalar with gradient: sum of weight x negative log-likelihood, nats."""
     counts: torch.Tensor
-    """(6,) float64, no gradient: nll of the informative tokens, how many of them are the model's first choice, how
-    many there are, all tokens fed to the model, ambiguous examples, and all examples."""
+    """(3,) float64, no gradient: tokens fed to the model, ambiguous examples, and all examples."""
+    by_part: torch.Tensor
+    """(P, 3) float64, no gradient: of each part's informative tokens the nll, how many are the model's first choice,
+    and how many there are."""
 
 
-def token_loss(model: nn.Module, inputs: dict[str, Any]) -> TokenLoss:
+def token_loss(model: nn.Module, inputs: dict[str, Any], parts: int) -> TokenLoss:
     """One forward pass; only the positions that predict an answer token reach the LM head.
 
     Args:
         model: maps the inputs without LOSS_FIELDS to logits.
         inputs: a batch of `train.batches.Collator`.
+        parts: P, the number of parts in the mixture.
     """
     features = {name: value for name, value in inputs.items() if name not in LOSS_FIELDS}
     labels = inputs["labels"][:, 1:]  # (B, L - 1)
@@ -36,14 +39,8 @@ def token_loss(model: nn.Module, inputs: dict[str, Any]) -> TokenLoss:
     weighted_nll, nll, correct = answer_loss(model, features, predicts, labels[answered], weights)
     with torch.no_grad():
         informative = inputs["informative"][:, 1:][answered]
-        counts = torch.stack(
-            [
-                nll[informative].double().sum(),
-                (correct & informative).sum().double(),
-                informative.sum().double(),
-                inputs["attention_mask"].sum().double(),
-                inputs["ambiguous"].sum().double(),
-                torch.tensor(float(len(inputs["ambiguous"])), dtype=torch.float64, device=nll.device),
-            ]
-        )
-    return TokenLoss(weighted_nll, counts)
+        told = torch.stack([nll.double() * informative, correct & informative, informative], dim=1)  # (A, 3) float64
+        by_part = told.new_zeros(parts, 3).index_add_(0, inputs["part"][:, 1:][answered], told)
+        ambiguous = inputs["ambiguous"]
+        counts = told.new_tensor([inputs["attention_mask"].sum(), ambiguous.sum(), len(ambiguous)])
+    return TokenLoss(weighted_nll, counts, by_part)

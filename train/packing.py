@@ -10,9 +10,13 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from models.load import Loaded
+from recipes.schema import Recipe
 
 PACKED_SDPA = "sdpa_packed"
 """Name of `packed_sdpa` as an attention implementation of transformers."""
+
+_KEEP_APART = ("sdpa", PACKED_SDPA, "flash_attention_2")
+"""Attention implementations with which packed examples do not see each other."""
 
 
 def packed_sdpa(
@@ -50,6 +54,12 @@ AttentionInterface.register(PACKED_SDPA, packed_sdpa)
 AttentionMaskInterface.register(PACKED_SDPA, sdpa_mask)
 
 
+def packs(recipe: Recipe, loaded: Loaded) -> bool:
+    """Whether several examples share a row: where that is asked for, or left open and the model can."""
+    able = loaded.family.positions is not None and loaded.model.config.text_config._attn_implementation in _KEEP_APART
+    return recipe.train.batching == "packed" or (recipe.train.batching == "auto" and able)
+
+
 def allow_packs(loaded: Loaded) -> None:
     """Make the language tower keep packed examples apart.
 
@@ -66,7 +76,7 @@ def allow_packs(loaded: Loaded) -> None:
         )
     if used == "sdpa":
         loaded.model.set_attn_implementation({"text_config": PACKED_SDPA})
-    elif used not in (PACKED_SDPA, "flash_attention_2"):
+    elif used not in _KEEP_APART:
         raise ValueError(
             f"train.batching: got packed with attention {used}; it needs sdpa or flash_attention_2; set "
             "model.attention.language=auto"

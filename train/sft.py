@@ -17,8 +17,10 @@ import torch
 from accelerate import PartialState
 from transformers import PrinterCallback, set_seed
 
+from data_mix.curriculum import training_order
 from data_mix.mixture import evaluation_mixture, training_mixture
 from data_mix.photos import find_photos
+from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
 from eval_hooks.summary import check_require
 from eval_hooks.wandb_log import check_wandb, start_wandb
@@ -30,13 +32,15 @@ from recipes.schema import Recipe
 from train import require_this_clone
 from train.arguments import check_sharding, sft_arguments
 from train.balance import step_batches
-from train.batches import EpochOrder
-from train.check import check_labels, check_lengths, measure_examples, num_steps, seen_indices
+from train.check import check_lag, check_lengths, example_costs, measure_examples, num_steps
 from train.console import refusal, set_up_logging
+from train.packing import packs
 from train.parameters import check_memory, describe_parameters, learning_rates
 from train.progress import Progress
+from train.proof import prove
 from train.run_folder import environment, open_run_folder, write_provenance
 from train.trainer import PuzzleTrainer
+from train.weighting import PartWeights
 
 logger = logging.getLogger("train.sft")
 
@@ -78,17 +82,20 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     check_memory(loaded.model, torch.cuda.mem_get_info()[1] if args.device.type == "cuda" else None)
 
     # trainer
-    order = EpochOrder(len(mixture), recipe.seed)
-    seen = seen_indices(order, recipe.train.effective_batch, steps)
-    measured = measure_examples(loaded, mixture, seen, rank, processes)
+    scores = Scores()
+    order = training_order(recipe, mixture, scores)
+    measured = measure_examples(loaded, mixture, order.positions(steps), rank, processes)
     check_lengths(loaded, mixture, measured)
-    costs = {position: one.cost for position, one in measured.items()}
-    batches = step_batches(recipe, order, steps, processes, costs)
+    batches = step_batches(
+        recipe, order, steps, processes, example_costs(measured, order), packed=packs(recipe, loaded)
+    )
+    check_lag(
+        recipe.data.curriculum, batches.arrange.micro_steps, recipe.train.workers, args.dataloader_prefetch_factor or 2
+    )
     logger.info("effective batch %s = %s; %s steps", recipe.train.effective_batch, batches.arrange.describe(), steps)
-    trainer = PuzzleTrainer(recipe, loaded, mixture, batches, args)
-    first = trainer.train_dataset[seen[0]]
-    check_labels(loaded, first["posed"], trainer.data_collator([first]))
-    evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture)
+    trainer = PuzzleTrainer(recipe, loaded, mixture, batches, PartWeights(recipe, scores), args)
+    prove(trainer, measured)
+    evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture, scores)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(evaluation)
     trainer.add_callback(Progress())

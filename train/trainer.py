@@ -21,8 +21,9 @@ from train.balance import StepBatches
 from train.batches import Collator, as_dataset
 from train.checkpoints import PARTIAL, publish
 from train.loss import token_loss
-from train.packing import allow_packs
+from train.packing import allow_packs, packs
 from train.parameters import group_by_tower, learning_rates
+from train.weighting import PartWeights
 
 
 class PuzzleTrainer(SFTTrainer):
@@ -38,6 +39,7 @@ class PuzzleTrainer(SFTTrainer):
         loaded: Loaded,
         mixture: Mixture,
         batches: StepBatches,
+        weights: PartWeights,
         args: SFTConfig,
         **kwargs: Any,
     ) -> None:
@@ -45,19 +47,20 @@ class PuzzleTrainer(SFTTrainer):
         self.batches = batches
         self._rates = learning_rates(recipe.train, args.learning_rate)
         args.gradient_accumulation_steps = batches.arrange.micro_steps
-        packed = recipe.train.batching == "packed"
+        packed = packs(recipe, loaded)
         if packed:
             allow_packs(loaded)
         self._keep = recipe.train.keep_checkpoints
         self._saving = False
-        self._counts: torch.Tensor | None = None
+        self.weights = weights
+        self._sums: tuple[torch.Tensor, torch.Tensor] | None = None
         self._last_log = time.monotonic()
         self._waited_s = 0.0
         super().__init__(
             model=loaded.model,
             args=args,
             train_dataset=as_dataset(mixture),
-            data_collator=Collator(loaded, recipe.train.predictable_weight, packed),
+            data_collator=Collator(loaded, weights.parts, recipe.train.predictable_weight, packed),
             processing_class=loaded.processor,
             **kwargs,
         )
@@ -109,29 +112,42 @@ class PuzzleTrainer(SFTTrainer):
             self._waited_s += time.monotonic() - started
             if batch is None:
                 return
-            yield batch
+            yield self._weighed(batch)
+
+    def _weighed(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Here, not where batches are made: those of several steps are made ahead."""
+        weights = self.weights.at(self.state.global_step)
+        table = batch["loss_weights"].new_tensor([weights[part] for part in self.weights.parts])
+        return {**batch, "loss_weights": batch["loss_weights"] * table[batch["part"]]}
 
     def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
         return self._loaded.family.model_inputs(self._loaded.processor, super()._prepare_inputs(inputs))
 
     def _get_num_items_in_batch(self, batch_samples: list[dict[str, Any]], device: torch.device) -> torch.Tensor:
         weight = torch.stack([batch["loss_weights"].double().sum() for batch in batch_samples]).sum().to(device)
-        return self.accelerator.reduce(weight, reduction="sum")
+        total = self.accelerator.reduce(weight, reduction="sum")
+        return torch.where(total > 0, total, 1.0)  # a step of parts that weigh nothing has no loss
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        result = token_loss(model, inputs)
-        self._counts = result.counts if self._counts is None else self._counts + result.counts
+        result = token_loss(model, inputs, len(self.weights.parts))
+        sums = (result.counts, result.by_part)
+        self._sums = sums if self._sums is None else (self._sums[0] + sums[0], self._sums[1] + sums[1])
         # DDP averages gradients over processes, and the divisor is already the sum over them
         return result.weighted_nll / num_items_in_batch.float() * self.accelerator.num_processes
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        if "loss" in logs and self._counts is not None:
-            counts = self.accelerator.reduce(self._counts, reduction="sum").tolist()
-            nll, correct, informative, tokens, ambiguous, examples = counts
-            logs["informative_nll"] = nll / max(informative, 1)
-            logs["informative_accuracy"] = correct / max(informative, 1)
+        if "loss" in logs and self._sums is not None:
+            counts, by_part = (self.accelerator.reduce(sums, reduction="sum") for sums in self._sums)
+            tokens, ambiguous, examples = counts.tolist()
+            logs |= _informative(by_part.sum(dim=0).tolist())
+            for part, told in zip(self.weights.parts, by_part.tolist(), strict=True):
+                logs |= {f"{name}/{part}": value for name, value in _informative(told).items()}
+            trained = self.state.global_step - 1  # the newest of the steps that this entry is about
+            logs |= {f"share/{part}": share for part, share in self.batches.order.shares(trained).items()}
+            if not self.weights.equal:
+                logs |= {f"weight/{part}": weight for part, weight in self.weights.at(trained).items()}
             logs["ambiguous"] = ambiguous / max(examples, 1)
             now = time.monotonic()
             seconds = max(now - self._last_log, 1e-9)
@@ -139,7 +155,7 @@ class PuzzleTrainer(SFTTrainer):
             # the share of the time, for the process that waited longest: the others wait for that one
             waited = torch.tensor([self._waited_s / seconds], device=self.args.device)
             logs["data_wait"] = self.accelerator.gather(waited).max().item()
-            self._counts, self._last_log, self._waited_s = None, now, 0.0
+            self._sums, self._last_log, self._waited_s = None, now, 0.0
         if "learning_rate" in logs:  # that of the first tower that trains; the schedule multiplies all alike
             first, *_ = self._rates.values()
             others = {f"learning_rate_{tower}": rate / first for tower, rate in self._rates.items() if rate != first}
@@ -179,3 +195,9 @@ class PuzzleTrainer(SFTTrainer):
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         # the library's own loads Gemma3's hub-style keys into nothing, silently
         load_weights_into(self.model if model is None else model, resume_from_checkpoint)
+
+
+def _informative(told: list[float]) -> dict[str, float]:
+    """What the log says of informative tokens; nothing where there are none."""
+    nll, correct, count = told
+    return {"informative_nll": nll / count, "informative_accuracy": correct / count} if count else {}

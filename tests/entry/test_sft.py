@@ -16,7 +16,7 @@ SMALL = [
         for field in ("spec.piece_px=8", "spec.tab_ratio=0.3", "count=8")
     ),
     "data.photos.use=reuse", "train.effective_batch=4", "train.workers=0", "wandb.mode=disabled",
-    "eval.count=0", "eval.final_count=0",
+    "eval.count=0", "eval.final_count=0", "train.batching=plain",
 ]  # fmt: skip
 """Overrides that make recipe=mixed_grid a matter of seconds: all four grids, small pieces, small batches."""
 
@@ -80,12 +80,19 @@ def test_two_processes_train_and_evaluate_as_one(model, method, launch, tmp_path
     assert [record.key for record in read_records(tmp_path / "two/records/final.jsonl").records] == keys
 
 
-def test_two_processes_train_on_packs_as_one_does_on_single_examples(launch, tmp_path):
+def moments(checkpoint: Path) -> list[torch.Tensor]:
+    """AdamW's mean gradient of every trained parameter."""
+    state = torch.load(checkpoint / "optimizer.pt", weights_only=True)["state"]
+    return [of_parameter["exp_avg"] for of_parameter in state.values()]
+
+
+def test_two_processes_train_on_weighted_packs_as_one_does_on_single_examples(launch, tmp_path):
     """Seven examples in steps of five: both the bins and the last step are uneven."""
     common = [
         "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "train.precision=fp32", "trainer.num_train_epochs=1",
         "train.effective_batch=5", "data.parts.16x16=null", "data.parts.12x12.count=1", "data.parts.8x8.count=2",
         "data.parts.4x4.count=4", "trainer.learning_rate=1e-3", "trainer.warmup_steps=0",
+        "train.weighting=inverse_accuracy", "train.inverse_accuracy.accuracy={4x4: 0.9, 8x8: 0.5, 12x12: 0.2}",
     ]  # fmt: skip
     launch("train/sft.py", *common, "output_dir=one")
     two = launch("train/sft.py", *common, "train.batching=packed", "output_dir=two", config="cpu2.yaml")
@@ -93,6 +100,46 @@ def test_two_processes_train_on_packs_as_one_does_on_single_examples(launch, tmp
     single, double = losses(tmp_path / "one/checkpoint-2"), losses(tmp_path / "two/checkpoint-2")
     assert len(single) == 2
     assert double == pytest.approx(single, abs=1e-5)
+    for one, other in zip(moments(tmp_path / "one/checkpoint-2"), moments(tmp_path / "two/checkpoint-2"), strict=True):
+        torch.testing.assert_close(other, one, atol=1e-5, rtol=1e-5)
+
+
+BY_SCORE = [
+    "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "data.parts.12x12=null", "data.parts.16x16=null",
+    "trainer.max_steps=9", "train.checkpoint_every=2", "trainer.learning_rate=1e-3", "train.workers=2",
+    "eval.count=1", "eval.parts={4x4: {task: jigshape, spec: {grid: 4, piece_px: 8, tab_ratio: 0.3}, count: 1}}",
+    "data.curriculum={lag: 3, stages: {easy: {shares: {4x4: 1}, until: {4x4: 0}}, all: {shares: {4x4: 1, 8x8: 1}}}}",
+]  # fmt: skip
+"""Any score of the first evaluation, after step 2, is enough: the second stage begins at step 5, counted from 0."""
+
+
+def shares(checkpoint: Path) -> list[float]:
+    """The logged share of the 8x8 puzzles of every step."""
+    history = json.loads((checkpoint / "trainer_state.json").read_text())["log_history"]
+    return [entry["share/8x8"] for entry in history if "loss" in entry]
+
+
+def test_a_killed_curriculum_continues_bit_for_bit(launch, launch_and_kill, tmp_path):
+    """Killed after the decision and after the stage that it began; the scores are in the checkpoint."""
+    whole = launch("train/sft.py", *BY_SCORE, "output_dir=whole")
+    assert "curriculum: stage all from step 5 on" in whole.stderr
+    launch_and_kill("train/sft.py", *BY_SCORE, "output_dir=killed", at="step 6/9")
+    (tmp_path / "killed/records/step-000002.jsonl").unlink()
+    launch("train/sft.py", *BY_SCORE, "output_dir=killed", "resume=true", "train.workers=0")
+    complete, resumed = tmp_path / "whole/checkpoint-9", tmp_path / "killed/checkpoint-9"
+    assert shares(complete) == shares(resumed) == [0] * 5 + [0.5] * 4
+    assert losses(complete) == losses(resumed)
+    expected, got = weights(complete), weights(resumed)
+    assert all(torch.equal(tensor, got[name]) for name, tensor in expected.items())
+
+
+def test_two_processes_follow_a_curriculum_as_one_does(launch, tmp_path):
+    common = [*BY_SCORE, "train.precision=fp32", "train.batching=packed", "trainer.max_steps=7", "train.workers=0"]
+    launch("train/sft.py", *common, "output_dir=one")
+    launch("train/sft.py", *common, "output_dir=two", config="cpu2.yaml")
+    one, two = tmp_path / "one/checkpoint-7", tmp_path / "two/checkpoint-7"
+    assert shares(one) == shares(two) == [0] * 5 + [0.5] * 2
+    assert losses(two) == pytest.approx(losses(one), abs=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import Trainer, TrainingArguments
 
+from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
 from eval_hooks.records import read_records, score_completion
 from eval_hooks.run_files import keep_best, read_best
@@ -54,7 +55,7 @@ def train(mixture_of, recipe_of, tmp_path):
         if callback:
             final = mixture_of(recipe.eval.final_count) if recipe.eval.final_count else []
             first = mixture_of(recipe.eval.count) if recipe.eval.count else []
-            evaluation = EvalCallback(trainer, recipe, loaded, first, final)
+            evaluation = EvalCallback(trainer, recipe, loaded, first, final, Scores())
             trainer.add_callback(evaluation)
         trainer.train(resume_from_checkpoint=resume)
         return trainer, evaluation

@@ -11,7 +11,8 @@ from models.tokens import encode_prompt
 
 def encoded_with_images(loaded, conversation, picture, sizes):
     pictures = [picture(width, height, seed) for seed, (width, height) in enumerate(sizes)]
-    return encode_prompt(loaded, conversation("look", *[None] * len(sizes), "and answer"), pictures)
+    encoded = encode_prompt(loaded, conversation("look", *[None] * len(sizes), "and answer"), pictures)
+    return loaded.family.model_inputs(loaded.processor, encoded)
 
 
 @pytest.mark.parametrize("sizes", [[(96, 64)], [(96, 96), (64, 128)]])

@@ -6,17 +6,20 @@ from pathlib import Path
 import pytest
 from transformers import set_seed
 
+from data_mix.curriculum import training_order
 from data_mix.mixture import training_mixture
 from data_mix.photos import find_photos
+from data_mix.scores import Scores
 from models.load import load_model
 from models.towers import load_dtype, train_towers
 from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train.arguments import sft_arguments
 from train.balance import step_batches
-from train.batches import EpochOrder
-from train.check import measure_examples, num_steps
+from train.check import example_costs, measure_examples, num_steps
+from train.packing import packs
 from train.trainer import PuzzleTrainer
+from train.weighting import PartWeights
 
 GRIDS = (4, 8, 12, 16)
 
@@ -34,6 +37,7 @@ def mixed_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
             [
                 "recipe=mixed_grid", f"model={model}", *small,
                 "data.photos.use=reuse", "train.effective_batch=8", "train.workers=0", "train.precision=fp32",
+                "train.batching=plain",
                 "trainer.max_steps=1", "wandb.mode=disabled", f"output_dir={tmp_path / 'run'}", *overrides,
             ]
         )  # fmt: skip
@@ -50,10 +54,11 @@ def trainer_of() -> Callable[[Recipe], PuzzleTrainer]:
         loaded = load_model(recipe.model, seed=0, dtype=load_dtype(recipe.train))
         set_seed(0)
         loaded = train_towers(loaded, recipe.train)
-        args, order = sft_arguments(recipe, processes=1), EpochOrder(len(mixture), recipe.seed)
+        args, scores = sft_arguments(recipe, processes=1), Scores()
+        order = training_order(recipe, mixture, scores)
         steps = num_steps(len(mixture), recipe.train.effective_batch, args.num_train_epochs, args.max_steps)
         measured = measure_examples(loaded, mixture, range(len(mixture)), rank=0, processes=1)
-        costs = {position: one.cost for position, one in measured.items()}
-        return PuzzleTrainer(recipe, loaded, mixture, step_batches(recipe, order, steps, 1, costs), args)
+        batches = step_batches(recipe, order, steps, 1, example_costs(measured, order), packed=packs(recipe, loaded))
+        return PuzzleTrainer(recipe, loaded, mixture, batches, PartWeights(recipe, scores), args)
 
     return build

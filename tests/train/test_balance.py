@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from train.balance import Cost, Plain, StepBatches, balanced, epoch_steps, run_steps, shared
-from train.batches import EpochOrder
+from data_mix.order import EpochOrder
+from train.balance import Cost, Plain, StepBatches, balanced, shared
 
 GRID_COSTS = [Cost(650, 10), Cost(2750, 55), Cost(6900, 190), Cost(13000, 560)]
 """About what the four grids take of an 8B model, TFLOP."""
@@ -20,10 +20,10 @@ def mixed_costs(size, seed=0):
 
 
 def arranged(size, batch, *, padded, processes, max_tokens=16384, epochs=1, seed=0):
-    order, costs = EpochOrder(size, seed), mixed_costs(size)
-    steps = epochs * -(-size // batch)
-    arrange = balanced(costs, run_steps(order, batch, steps), max_tokens=max_tokens, padded=padded, processes=processes)
-    return StepBatches(order, batch, steps, arrange), costs
+    order, costs = EpochOrder(size, batch, seed), mixed_costs(size)
+    steps = epochs * order.steps_per_epoch
+    arrange = balanced(costs, order.possible_steps(steps), max_tokens=max_tokens, padded=padded, processes=processes)
+    return StepBatches(order, steps, arrange), costs
 
 
 def dealt(batches, processes):
@@ -40,7 +40,8 @@ def test_the_bins_of_a_step_are_exactly_its_examples_on_any_number_of_processes(
         batches.set_epoch(epoch)
         shares = dealt(batches, processes)
         assert {len(share) for share in shares} == {len(batches) // processes}
-        for step, examples in enumerate(epoch_steps(batches.order, epoch, 32, steps=10)):
+        for step in range(5):
+            examples = batches.order.step(5 * epoch + step)
             bins = [one for share in shares for one in share[step * micro_steps : (step + 1) * micro_steps]]
             assert sorted(example for one in bins for example in one) == sorted(examples)
 
@@ -100,7 +101,7 @@ def test_a_loader_that_skips_steps_gives_the_steps_behind_them():
 
 
 def test_an_epoch_ends_where_the_run_ends():
-    batches = StepBatches(EpochOrder(10, seed=0), 4, 4, Plain(micro_batch=2, micro_steps=2, processes=1))
+    batches = StepBatches(EpochOrder(10, 4, seed=0), 4, Plain(micro_batch=2, micro_steps=2, processes=1))
     assert list(batches) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], []]
     batches.set_epoch(1)
     assert len(list(batches)) == 2
@@ -108,7 +109,7 @@ def test_an_epoch_ends_where_the_run_ends():
 
 
 def test_plain_bins_keep_the_order_and_lose_nothing_at_an_epochs_end():
-    batches = StepBatches(EpochOrder(11, seed=0), 8, 2, Plain(micro_batch=2, micro_steps=2, processes=2))
+    batches = StepBatches(EpochOrder(11, 8, seed=0), 2, Plain(micro_batch=2, micro_steps=2, processes=2))
     first, second = dealt(batches, 2)
     assert first == [[0, 1], [4, 5], [8, 9], []]
     assert second == [[2, 3], [6, 7], [10], []]

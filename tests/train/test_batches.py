@@ -1,4 +1,4 @@
-"""Orders, token weights and batches."""
+"""Token weights and batches."""
 
 from itertools import pairwise
 
@@ -8,24 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.batches import IGNORED, EpochOrder, informative_tokens
-
-
-def test_each_epoch_visits_every_example_once_in_its_own_order():
-    order = EpochOrder(100, seed=3)
-    epochs = []
-    for epoch in range(3):
-        order.set_epoch(epoch)
-        epochs.append(list(order))
-    assert all(sorted(epoch) == list(range(100)) for epoch in epochs)
-    assert epochs[0] != epochs[1] != epochs[2]
-
-
-def test_the_order_depends_on_seed_and_epoch_alone():
-    first, second, other = EpochOrder(50, 1), EpochOrder(50, 1), EpochOrder(50, 2)
-    for order in (first, second, other):
-        order.set_epoch(2)
-    assert list(first) == list(second) != list(other)
+from train.batches import IGNORED, informative_tokens
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=20), st.data())

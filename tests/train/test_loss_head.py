@@ -145,7 +145,7 @@ def model_and_batch(mixed_recipe, trainer_of):
         trainer = trainer_of(mixed_recipe(model, "train.predictable_weight=0.3", *overrides))
         lengths = {len(trainer.train_dataset[i]["posed"].puzzle.target["cells"]): i for i in range(8)}
         rows = [trainer.train_dataset[lengths[num_pieces]] for num_pieces in (16, 64)]
-        return trainer.model.train(), trainer.data_collator(rows)
+        return trainer.model.train(), trainer._prepare_inputs(trainer.data_collator(rows))
 
     return build
 
@@ -157,15 +157,15 @@ def test_both_families_get_the_loss_and_gradients_of_the_librarys_logits(model, 
     model, batch = model_and_batch(
         model, f"train.method={method}", f"trainer.gradient_checkpointing={checkpointing}", "train.lora.dropout=0"
     )
-    result = token_loss(model, batch)
+    result = token_loss(model, batch, parts=4)
     result.weighted_nll.backward()
     found = trained_gradients(model)
     expected_loss, informative_nll, correct = library_loss(model, batch)
     expected_loss.backward()
     expected = trained_gradients(model)
     torch.testing.assert_close(result.weighted_nll, expected_loss, rtol=1e-5, atol=0)
-    torch.testing.assert_close(result.counts[0], informative_nll.double(), rtol=1e-5, atol=0)
-    assert result.counts[1] == correct
+    torch.testing.assert_close(result.by_part.sum(0)[0], informative_nll.double(), rtol=1e-5, atol=0)
+    assert result.by_part.sum(0)[1] == correct
     assert found.keys() == expected.keys()
     scale = max(gradient.abs().max() for gradient in expected.values())
     for name, gradient in expected.items():
@@ -176,13 +176,13 @@ def test_both_families_get_the_loss_and_gradients_of_the_librarys_logits(model, 
 def test_ddp_finds_every_gradient_in_one_forward_of_the_wrapped_model(search, model_and_batch):
     model, batch = model_and_batch("tiny_gemma3")
     assert model.lm_head.weight is model.get_input_embeddings().weight
-    token_loss(model, batch).weighted_nll.backward()
+    token_loss(model, batch, parts=4).weighted_nll.backward()
     alone = trained_gradients(model)
     init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     try:
         wrapped = DistributedDataParallel(model, find_unused_parameters=search)
         for _ in range(2):  # a parameter that the first step missed would fail the second
-            token_loss(wrapped, batch).weighted_nll.backward()
+            token_loss(wrapped, batch, parts=4).weighted_nll.backward()
             for name, gradient in trained_gradients(model).items():
                 assert_close(gradient, alone[name])
     finally:
@@ -191,10 +191,10 @@ def test_ddp_finds_every_gradient_in_one_forward_of_the_wrapped_model(search, mo
 
 def test_the_head_is_left_as_it_was_even_when_the_model_fails(model_and_batch):
     model, batch = model_and_batch("tiny_qwen3_vl")
-    token_loss(model, batch)
+    token_loss(model, batch, parts=4)
     one_image = {"pixel_values": batch["pixel_values"][:16], "image_grid_thw": torch.tensor([[1, 4, 4]])}
     with pytest.raises(ValueError, match=r"[Ii]mage"):
-        token_loss(model, {**batch, **one_image})
+        token_loss(model, {**batch, **one_image}, parts=4)
     assert len(model.lm_head._forward_pre_hooks) == 0
 
 

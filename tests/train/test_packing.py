@@ -29,15 +29,16 @@ def small(mixed_recipe, trainer_of):
     return build
 
 
-def features(batch):
-    return {name: value for name, value in batch.items() if name not in LOSS_FIELDS}
+def features(loaded, batch):
+    given = {name: value for name, value in batch.items() if name not in LOSS_FIELDS}
+    return loaded.family.model_inputs(loaded.processor, given)
 
 
 def example_losses(loaded, batch):
     """The summed loss of each example of a batch; an example's labels are one run of a row."""
     labels = batch["labels"]
     with torch.no_grad():
-        logits = loaded.model(**features(batch)).logits
+        logits = loaded.model(**features(loaded, batch)).logits
     nll = torch.nn.functional.cross_entropy(
         logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED, reduction="none"
     ).view(labels.shape[0], -1)
@@ -76,10 +77,10 @@ def test_a_pack_is_one_row_without_padding_and_positions_begin_anew(small):
 
 def test_another_image_of_one_example_leaves_its_neighbours_logits_bit_equal(small):
     loaded, examples = small("tiny_qwen3_vl")
-    batch = features(packed(loaded, examples))
+    batch = features(loaded, packed(loaded, examples))
     first, second = (example["input_ids"].shape[1] for example in examples[:2])
     changed = {**batch, "pixel_values": batch["pixel_values"].clone()}
-    patches = len(examples[0]["pixel_values"])
+    patches = len(examples[0]["pixel_values"])  # a row for each, as bytes and as floats
     changed["pixel_values"][patches : patches + len(examples[1]["pixel_values"])] *= -1
     with torch.no_grad():
         before, after = loaded.model(**batch).logits[0], loaded.model(**changed).logits[0]
@@ -90,7 +91,7 @@ def test_another_image_of_one_example_leaves_its_neighbours_logits_bit_equal(sma
 
 def test_no_example_sees_the_tokens_before_it_in_its_pack(small):
     loaded, examples = small("tiny_qwen3_vl")
-    batch = features(packed(loaded, examples))
+    batch = features(loaded, packed(loaded, examples))
     first = examples[0]["input_ids"].shape[1]
     changed = {**batch, "input_ids": batch["input_ids"].clone()}
     changed["input_ids"][0, first - 1] = (batch["input_ids"][0, first - 1] + 1) % 100
@@ -118,13 +119,13 @@ def test_no_mask_of_all_pairs_is_made(small):
     batch = packed(loaded, examples)
     batch["ambiguous"] = torch.zeros(len(examples), dtype=torch.bool)
     with LargestTensor() as seen:
-        token_loss(loaded.model, batch).weighted_nll.backward()
+        token_loss(loaded.model, loaded.family.model_inputs(loaded.processor, batch), parts=4).weighted_nll.backward()
     assert 0 < seen.elements < batch["input_ids"].shape[1] ** 2 / 4
 
 
 def test_a_model_that_packs_answers_padded_prompts_as_before(small):
     loaded, examples = small("tiny_qwen3_vl")
-    batch = features(padded(loaded, examples[:3]))
+    batch = features(loaded, padded(loaded, examples[:3]))
     with torch.no_grad():
         through_packs = loaded.model(**batch).logits
         loaded.model.set_attn_implementation({"text_config": "sdpa"})
@@ -134,7 +135,7 @@ def test_a_model_that_packs_answers_padded_prompts_as_before(small):
 def test_gemmas_first_image_token_sees_the_images_last(small):
     """Behind the vision tower, which mixes patches itself: only the language model's mask is looked at."""
     loaded, examples = small("tiny_gemma3")
-    batch, inner = features(padded(loaded, examples[:2])), loaded.model.model
+    batch, inner = features(loaded, padded(loaded, examples[:2])), loaded.model.model
     places = batch["input_ids"] == loaded.model.config.image_token_id
     first = int(places[0].nonzero()[0])
     with torch.no_grad():
@@ -158,10 +159,10 @@ def test_gemmas_first_image_token_sees_the_images_last(small):
 @pytest.mark.parametrize("model", MODELS)
 def test_no_rows_make_a_batch_without_loss(model, mixed_recipe, trainer_of):
     trainer = trainer_of(mixed_recipe(model, *(["train.batching=packed"] if "qwen" in model else [])))
-    batch = trainer.data_collator([])
-    result = token_loss(trainer.model, batch)
+    result = token_loss(trainer.model, trainer._prepare_inputs(trainer.data_collator([])), parts=4)
     assert result.weighted_nll.item() == 0
     result.weighted_nll.backward()
     assert all(p.grad is not None and not p.grad.any() for p in trainer.model.parameters() if p.requires_grad)
-    assert result.counts[5] == 0
+    assert result.counts[1:].tolist() == [0, 0]
+    assert not result.by_part.any()
     assert trainer.train_dataset.__getitems__([]) == []
