@@ -16,8 +16,11 @@ from recipes.schema import Train
 
 
 def load_dtype(train: Train) -> torch.dtype:
-    """The dtype in which to load a model for `train_towers`; float32 where towers train in full."""
-    return torch.float32 if "lora" not in train.methods().values() else frozen_dtype(train)
+    """The dtype in which to load a model for `train_towers`.
+
+    float32 where the model's own towers train, for bfloat16 weights would lose most of each small step.
+    """
+    return frozen_dtype(train) if "lora" in train.methods().values() else torch.float32
 
 
 def frozen_dtype(train: Train) -> torch.dtype:
