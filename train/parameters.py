@@ -32,7 +32,7 @@ def learning_rates(train: Train, otherwise: float) -> dict[str, float]:
 def group_by_tower(
     optimizer: torch.optim.Optimizer, model: nn.Module, family: Family, rates: Mapping[str, float]
 ) -> None:
-    """Split the groups of an optimizer that has not stepped yet, so that each is of one "tower" and has its rate.
+    """Split the groups of an optimizer that has not stepped yet, so that each is of one tower and has its rate.
 
     Groups stand in the order of `rates`, those of a tower as they were: a continued run finds them as it left them.
     """
@@ -41,7 +41,7 @@ def group_by_tower(
     for tower, rate in rates.items():
         for group in optimizer.param_groups:
             if parameters := [parameter for parameter in group["params"] if towers[parameter] == tower]:
-                split.append({**group, "params": parameters, "lr": rate, "tower": tower})
+                split.append({**group, "params": parameters, "lr": rate})
     optimizer.param_groups = split
 
 

@@ -156,10 +156,10 @@ class PuzzleTrainer(SFTTrainer):
             waited = torch.tensor([self._waited_s / seconds], device=self.args.device)
             logs["data_wait"] = self.accelerator.gather(waited).max().item()
             self._sums, self._last_log, self._waited_s = None, now, 0.0
-        if "learning_rate" in logs:  # that of the first tower that trains
-            rates = {group["tower"]: group["lr"] for group in self.optimizer.param_groups}
+        if logged := logs.get("learning_rate"):  # of the first tower that trains; the schedule scales all alike
             first, *_ = self._rates.values()
-            logs |= {f"learning_rate_{tower}": rates[tower] for tower, rate in self._rates.items() if rate != first}
+            others = {tower: rate for tower, rate in self._rates.items() if rate != first}
+            logs |= {f"learning_rate_{tower}": logged * rate / first for tower, rate in others.items()}
         Trainer.log(self, logs, start_time)
 
     @contextmanager
