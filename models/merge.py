@@ -66,10 +66,12 @@ def merge_checkpoint(checkpoint: Path, out: Path) -> str:
     loaded = load_checkpoint(folder, recipe.model, seed=recipe.seed, dtype=frozen_dtype(recipe.train))
     model = merged(loaded.model)
     aside = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)
-    model.save_pretrained(aside)
-    loaded.processor.save_pretrained(aside)
-    aside.rename(out)
+    try:
+        model.save_pretrained(aside)
+        loaded.processor.save_pretrained(aside)
+        aside.rename(out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
     return f"step {step} of {recipe.name}, merged into {recipe.model.name}: {out}"
 
 
