@@ -74,6 +74,8 @@ class Balanced:
             bins = self._split(fewest_rows(examples, self.costs, self.max_tokens))
         else:
             bins = fewest_packs(examples, self.costs, self.max_tokens)
+        if len(bins) > self.micro_steps:
+            raise RuntimeError(f"a step needs {len(bins)} micro-batches; the run was planned for {self.micro_steps}")
         bins = sorted(bins, key=lambda bin_: -sum(self.costs[example].flops for example in bin_))
         return bins + [[] for _ in range(self.micro_steps - len(bins))]
 
