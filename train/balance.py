@@ -80,7 +80,8 @@ class Balanced:
         return bins + [[] for _ in range(self.micro_steps - len(bins))]
 
     def describe(self) -> str:
-        kind = "balanced micro-batches" if self.padded else "packs"
+        one, several = ("balanced micro-batch", "balanced micro-batches") if self.padded else ("pack", "packs")
+        kind = one if self.micro_steps == 1 else several
         return f"{self.micro_steps} {kind} of at most {self.max_tokens:,} tokens x processes {self.processes}"
 
     def _split(self, bins: list[list[int]]) -> list[list[int]]:
