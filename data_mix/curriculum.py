@@ -44,7 +44,8 @@ def _reached(wanted: Mapping[str, float], found: Mapping[str, float]) -> bool:
 class CurriculumOrder:
     """Each step draws from the parts by the shares of its stage; each part's puzzles come once before one comes again.
 
-    Of every stretch of a stage, a part gets its share to within one example.
+    From a stage's beginning to any step of it, no part is ahead of its share by more than one example, nor behind it by
+    more than there are parts.
     """
 
     def __init__(

@@ -74,11 +74,14 @@ class Balanced:
             bins = self._split(fewest_rows(examples, self.costs, self.max_tokens))
         else:
             bins = fewest_packs(examples, self.costs, self.max_tokens)
+        if len(bins) > self.micro_steps:
+            raise RuntimeError(f"a step needs {len(bins)} micro-batches; the run was planned for {self.micro_steps}")
         bins = sorted(bins, key=lambda bin_: -sum(self.costs[example].flops for example in bin_))
         return bins + [[] for _ in range(self.micro_steps - len(bins))]
 
     def describe(self) -> str:
-        kind = "balanced micro-batches" if self.padded else "packs"
+        one, several = ("balanced micro-batch", "balanced micro-batches") if self.padded else ("pack", "packs")
+        kind = one if self.micro_steps == 1 else several
         return f"{self.micro_steps} {kind} of at most {self.max_tokens:,} tokens x processes {self.processes}"
 
     def _split(self, bins: list[list[int]]) -> list[list[int]]:

@@ -42,5 +42,6 @@ def token_loss(model: nn.Module, inputs: dict[str, Any], parts: int) -> TokenLos
         told = torch.stack([nll.double() * informative, correct & informative, informative], dim=1)  # (A, 3) float64
         by_part = told.new_zeros(parts, 3).index_add_(0, inputs["part"][:, 1:][answered], told)
         ambiguous = inputs["ambiguous"]
-        counts = told.new_tensor([inputs["attention_mask"].sum(), ambiguous.sum(), len(ambiguous)])
+        examples = torch.ones_like(ambiguous)
+        counts = torch.stack([each.sum() for each in (inputs["attention_mask"], ambiguous, examples)]).double()
     return TokenLoss(weighted_nll, counts, by_part)

@@ -7,8 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
+from data_mix.curriculum import CurriculumOrder
 from data_mix.order import EpochOrder
+from data_mix.scores import Scores
+from models.lengths import Lengths
+from recipes.schema import Curriculum
 from train.balance import Cost, Plain, StepBatches, balanced, shared
+from train.check import Measured, example_costs
 
 GRID_COSTS = [Cost(650, 10), Cost(2750, 55), Cost(6900, 190), Cost(13000, 560)]
 """About what the four grids take of an 8B model, TFLOP."""
@@ -80,6 +85,36 @@ def test_rows_that_share_a_bin_waste_little():
     useful = sum(map(sum, lengths)) / sum(len(one) * max(one) for one in lengths)
     in_order = [[costs[example].tokens for example in range(start, start + 8)] for start in range(0, 640, 8)]
     assert useful > 0.98 > 0.6 > sum(map(sum, in_order)) / sum(8 * max(one) for one in in_order)
+
+
+@given(st.lists(st.tuples(st.integers(1, 100), st.integers(1, 1000)), min_size=12, max_size=12), st.booleans())
+def test_a_run_by_score_keeps_within_its_micro_steps_whatever_is_found(drawn, padded):
+    """Lengths differ within a part; whichever examples come, no step needs more bins than were planned."""
+    positions = {part: list(range(4 * at, 4 * at + 4)) for at, part in enumerate("abc")}
+    stages = {"one": {"shares": {"a": 3, "b": 1}, "until": {"a": 0.5}}, "two": {"shares": {"b": 1, "c": 2}}}
+    scores = Scores()
+    order = CurriculumOrder(Curriculum.model_validate({"stages": stages, "lag": 2}), positions, 6, 0, scores)
+    part_of = {position: part for part, places in positions.items() for position in places}
+    measured = {
+        position: Measured(part_of[position], Lengths(tokens, 0), flops)
+        for position, (tokens, flops) in enumerate(drawn)
+    }
+    arrange = balanced(
+        example_costs(measured, order), order.possible_steps(9), max_tokens=150, padded=padded, processes=2
+    )
+    for step in range(9):
+        if step == 3:
+            scores.add(3, {"a": 0.6})
+        bins = arrange(order.step(step))
+        assert len(bins) == 2 * arrange.micro_steps
+        assert sorted(example for one in bins for example in one) == sorted(order.step(step))
+
+
+def test_a_step_that_needs_more_than_was_planned_stops_the_run():
+    costs = {0: Cost(60, 1), 1: Cost(60, 1)}
+    arrange = balanced(costs, [[0]], max_tokens=100, padded=False, processes=1)
+    with pytest.raises(RuntimeError, match="needs 2 micro-batches; the run was planned for 1"):
+        arrange([0, 1])
 
 
 def test_batches_depend_on_seed_and_epoch_alone():

@@ -9,8 +9,9 @@ from data_mix.mixture import training_mixture
 from data_mix.photos import find_photos
 from models.load import load_model
 from recipes.loader import load_recipe
+from recipes.schema import Curriculum
 from train.arguments import accumulation_steps, check_sharding
-from train.check import check_lengths, measure_examples, num_steps
+from train.check import check_lag, check_lengths, measure_examples, num_steps
 
 
 def quickstart(*overrides):
@@ -61,6 +62,26 @@ def test_a_run_without_steps_is_refused():
 def test_a_launch_that_does_not_fit_the_sharding_is_refused(sharding, processes, environment, told):
     with pytest.raises(ValueError, match=told):
         check_sharding(quickstart(f"train.sharding={sharding}"), processes, environment)
+
+
+@pytest.mark.parametrize(
+    ("lag", "micro_steps", "workers", "needed"),
+    [(5, 1, 2, None), (4, 1, 2, 5), (2, 4, 2, None), (1, 4, 2, 2), (1, 1, 0, None)],
+)
+def test_a_lag_that_the_data_loader_would_outrun_is_refused(lag, micro_steps, workers, needed):
+    stages = {"a": {"shares": {"x": 1}, "until": {"x": 1}}, "b": {"shares": {"x": 1}}}
+    curriculum = Curriculum.model_validate({"stages": stages, "lag": lag})
+    if needed is None:
+        check_lag(curriculum, micro_steps, workers, prefetch=2)
+        return
+    with pytest.raises(ValueError, match=f"got {lag}, but {workers} workers .* set data.curriculum.lag={needed} or"):
+        check_lag(curriculum, micro_steps, workers, prefetch=2)
+
+
+def test_a_curriculum_by_step_needs_no_lag():
+    check_lag(None, 1, 2, prefetch=2)
+    stages = {"a": {"shares": {"x": 1}, "steps": 1}, "b": {"shares": {"x": 1}}}
+    check_lag(Curriculum.model_validate({"stages": stages, "lag": 1}), 1, 2, prefetch=2)
 
 
 def test_an_example_that_does_not_fit_is_named_with_the_length_it_needs(in_tmp_path):
