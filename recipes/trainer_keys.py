@@ -18,9 +18,9 @@ _OWNERS: dict[str, str] = {
     "do set output_dir=... at the top of the recipe": "output_dir",
     "do nothing: the script trains, and evaluates by eval.count and eval.final_count": "do_train do_eval do_predict",
     "do set model.max_tokens; an example that does not fit is refused, never cut": "max_length truncation_mode",
-    "do leave it out: TRL packs no examples with images": "packing packing_strategy padding_free eval_packing",
+    "do set train.batching: TRL packs no examples with images": "packing packing_strategy padding_free eval_packing",
     "do leave it out: batches are padded to their longest example": "pad_to_multiple_of",
-    "do set train.micro_batch": "per_device_train_batch_size auto_find_batch_size",
+    "do set train.micro_batch, or train.max_pack_tokens": "per_device_train_batch_size auto_find_batch_size",
     "do set train.effective_batch; accumulation follows from it": "gradient_accumulation_steps",
     "do set eval.batch": "per_device_eval_batch_size",
     "do set train.precision": "bf16 fp16 bf16_full_eval fp16_full_eval",
@@ -49,7 +49,7 @@ _OWNERS: dict[str, str] = {
         "remove_unused_columns length_column_name train_sampling_strategy shuffle_dataset dataset_text_field "
         "dataset_kwargs dataset_num_proc dataloader_drop_last dataloader_in_order"
     ),
-    "do set train.predictable_weight: the loss is over answer tokens, weighted, per token of the whole batch": (
+    "do set train.predictable_weight or train.weighting: the loss is a weighted mean over a step's answer tokens": (
         "completion_only_loss assistant_only_loss loss_type label_smoothing_factor router_aux_loss_coef "
         "average_tokens_across_devices use_liger_kernel liger_kernel_config"
     ),
