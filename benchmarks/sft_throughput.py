@@ -1,0 +1,370 @@
+"""Real tokens per second of supervised fine-tuning on the mixed grid: ours, TRL's SFTTrainer and a bare loop, on a CPU.
+
+    .venv/bin/python benchmarks/sft_throughput.py [repeats=3] [max_pack_tokens=4096] [examples=32] [only=NAME,...]
+
+Qwen3-VL classes from scratch in fp32: language 256 wide, 4 layers, vision 64 wide, 2 layers. JigShape of 4x4, 8x8,
+12x12, 16x16 with pieces of 36 px, in the published shares 3,000 : 2,000 : 1,000 : 500, all rendered beforehand. Every
+contestant starts from the same weights and takes the same optimizer steps (8 examples, AdamW, gradients clipped at 1,
+loss divided by the step's answer tokens); that their losses agree is checked. Real tokens are those of the examples
+without padding; useful is their share of the tokens that the language model computes.
+
+  whole     From rendered sheets (RGB bytes) to the last optimizer step, the data path in the main process.
+      bare          transformers' processor and one example per forward, logits at answer positions alone
+      bare, all     the same with the model's own loss, which takes all logits
+      trl 8x1       TRL's SFTTrainer, micro-batch 8
+      trl 1x8       TRL's SFTTrainer, micro-batch 1, accumulation 8
+      plain, balanced, packed   train/sft.py's trainer, train.batching=...
+  compute   The same steps on batches that are ready: floats, patches, labels, positions of packs.
+      bare ready, packed ready
+
+The contestants take turns, one thread; figures are medians over the rounds.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+import datasets
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import PrinterCallback, TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+from data_mix.mixture import Mixture, training_mixture
+from data_mix.photos import find_photos
+from models.load import Loaded, load_model
+from recipes.loader import load_recipe
+from recipes.schema import Recipe
+from train.arguments import sft_arguments
+from train.balance import Cost, StepBatches, step_batches
+from train.batches import Collator, EpochOrder
+from train.check import measure_examples
+from train.loss import token_loss
+from train.packing import allow_packs
+from train.trainer import PuzzleTrainer
+
+SHARES = {4: 3000, 8: 2000, 12: 1000, 16: 500}
+PIECE_PX = 36
+BATCH = 8
+MODEL = (
+    "model=tiny_qwen3_vl",
+    "model.scratch.text_hidden=256",
+    "model.scratch.text_layers=4",
+    "model.scratch.vision_hidden=64",
+    "model.scratch.vision_layers=2",
+    "model.image.max_px=4194304",  # no sheet is scaled down: the largest has 1068 x 1088 px
+)
+OPTIMIZER = {
+    "learning_rate": 1e-5,
+    "lr_scheduler_type": "constant",
+    "warmup_steps": 0,
+    "max_grad_norm": 1.0,
+    "gradient_checkpointing": False,
+    "logging_steps": 1,
+}
+
+
+def sample_counts(examples: int) -> dict[int, int]:
+    """Examples of each grid: the published shares, rounded so that they sum up."""
+    exact = {grid: examples * share / sum(SHARES.values()) for grid, share in SHARES.items()}
+    counts = {grid: int(number) for grid, number in exact.items()}
+    for grid in sorted(exact, key=lambda grid: counts[grid] - exact[grid])[: examples - sum(counts.values())]:
+        counts[grid] += 1
+    return counts
+
+
+def mixed_grid(examples: int, *overrides: str) -> Recipe:
+    """The mixed_grid recipe with few examples and small pieces, for one process without workers."""
+    parts = [
+        f"data.parts.{grid}x{grid}.{field}"
+        for grid, count in sample_counts(examples).items()
+        for field in (f"spec.piece_px={PIECE_PX}", f"count={count}")
+    ]
+    return load_recipe(
+        ["recipe=mixed_grid", *parts, "data.photos.use=reuse", "train.workers=0", "wandb.mode=disabled", *overrides]
+    )
+
+
+class Trial(NamedTuple):
+    """One run over the sample."""
+
+    seconds: float
+    losses: list[float]
+    """Of each optimizer step, nats per answer token."""
+    computed: int
+    """Tokens that the language model computed, padding included."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What all contestants train on."""
+
+    examples: int
+    max_pack_tokens: int
+    folder: str
+    """Where trainers may write."""
+    loaded: Loaded
+    """Never trained itself."""
+    mixture: Mixture
+    rows: list[dict[str, Any]]
+    """Rendered; beside the fields of `train.batches.as_dataset` the texts `prompt` and `completion`."""
+    costs: dict[int, Cost]
+    """Of each row."""
+
+    @property
+    def tokens(self) -> int:
+        """In all examples."""
+        return sum(cost.tokens for cost in self.costs.values())
+
+    def steps(self) -> Iterator[list[dict[str, Any]]]:
+        for start in range(0, self.examples, BATCH):
+            yield self.rows[start : start + BATCH]
+
+    def dataset(self, *fields: str) -> datasets.Dataset:
+        """The rows' fields, out of memory."""
+
+        def look_up(asked: dict[str, list[int]]) -> dict[str, list[Any]]:
+            return {field: [self.rows[at][field] for at in asked["index"]] for field in fields}
+
+        return datasets.Dataset.from_dict({"index": list(range(self.examples))}).with_transform(look_up)
+
+    def recipe(self, batching: str) -> Recipe:
+        limit = [] if batching == "plain" else [f"train.max_pack_tokens={self.max_pack_tokens}"]
+        return mixed_grid(
+            self.examples, *MODEL, "train.precision=fp32", f"train.effective_batch={BATCH}",
+            f"train.batching={batching}", *limit,
+            f"output_dir={self.folder}", *(f"trainer.{name}={str(value).lower()}" for name, value in OPTIMIZER.items()),
+        )  # fmt: skip
+
+    def batches(self, recipe: Recipe) -> StepBatches:
+        return step_batches(recipe, EpochOrder(self.examples, seed=0), self.examples // BATCH, 1, self.costs)
+
+
+def make_sample(examples: int, max_pack_tokens: int, folder: str) -> Sample:
+    recipe = mixed_grid(examples, *MODEL)
+    loaded = load_model(recipe.model, seed=0, dtype=torch.float32)
+    mixture = training_mixture(recipe, find_photos(recipe.data.photos))
+    rows = []
+    for posed in mixture:
+        made = posed.example()
+        prompt = loaded.processor.apply_chat_template(posed.puzzle.messages, add_generation_prompt=True, tokenize=False)
+        completion = posed.task.gold(posed.puzzle.target) + loaded.family.end_of_turn
+        rows.append(
+            {
+                "posed": posed,
+                "images": made.images,
+                "ambiguous": made.ambiguous,
+                "prompt": prompt,
+                "completion": completion,
+            }
+        )
+    measured = measure_examples(loaded, mixture, range(examples), rank=0, processes=1)
+    costs = {position: one.cost for position, one in measured.items()}
+    return Sample(examples, max_pack_tokens, folder, loaded, mixture, rows, costs)
+
+
+class ComputedTokens:
+    """Counts the tokens that a model is fed."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.count = 0
+        model.register_forward_pre_hook(self._add, with_kwargs=True)
+
+    def _add(self, _: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.count += kwargs["input_ids"].numel()
+
+
+# ---- bare loops --------------------------------------------------------------------------------
+
+MicroLoss = Callable[[torch.nn.Module, dict[str, Any]], torch.Tensor]
+
+
+def trained(model: torch.nn.Module, steps: Iterable[Sequence[dict[str, Any]]], summed_loss: MicroLoss) -> Trial:
+    """A plain loop; a step's micro-batches are at hand before its first forward, which needs their answer tokens."""
+    model.train()
+    computed = ComputedTokens(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=OPTIMIZER["learning_rate"], weight_decay=0.0, fused=True)
+    losses = []
+    started = time.perf_counter()
+    for micro_batches in steps:
+        tokens = sum(int((batch["labels"] >= 0).sum()) for batch in micro_batches)
+        total = 0.0
+        for batch in micro_batches:
+            loss = summed_loss(model, batch) / tokens
+            loss.backward()
+            total += loss.item()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), OPTIMIZER["max_grad_norm"])
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(total)
+    return Trial(time.perf_counter() - started, losses, computed.count)
+
+
+def single(sample: Sample, row: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """One example by transformers' processor; labels are -100 outside the answer."""
+    processor = sample.loaded.processor
+    inputs = processor(
+        text=[row["prompt"] + row["completion"]],
+        images=row["images"],
+        return_tensors="pt",
+        text_kwargs={"add_special_tokens": False},
+    )
+    answer = len(processor.tokenizer(row["completion"], add_special_tokens=False)["input_ids"])
+    labels = inputs["input_ids"].clone()
+    labels[:, :-answer] = -100
+    return {**inputs, "labels": labels}
+
+
+def singles(sample: Sample) -> Iterator[list[dict[str, torch.Tensor]]]:
+    for rows in sample.steps():
+        yield [single(sample, row) for row in rows]
+
+
+def answer_logits_loss(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Of a single example, which ends in its answer."""
+    answer = batch["labels"][batch["labels"] >= 0]
+    features = {name: value for name, value in batch.items() if name != "labels"}
+    logits = model(**features, logits_to_keep=len(answer) + 1, use_cache=False).logits
+    return cross_entropy(logits[0, :-1], answer, reduction="sum")
+
+
+def own_loss(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    return model(**batch, num_items_in_batch=1, use_cache=False).loss
+
+
+def ready_packs(sample: Sample) -> list[list[dict[str, Any]]]:
+    loaded, steps = sample.loaded, []
+    collator = Collator(loaded, predictable_weight=1.0, packed=True)
+    bins = list(sample.batches(sample.recipe("packed")))
+    per_step = len(bins) * BATCH // sample.examples
+    for start in range(0, len(bins), per_step):
+        collated = [collator([sample.rows[at] for at in bin_]) for bin_ in bins[start : start + per_step]]
+        steps.append([loaded.family.model_inputs(loaded.processor, batch) for batch in collated])
+    return steps
+
+
+def packed_loss(model: torch.nn.Module, batch: dict[str, Any]) -> torch.Tensor:
+    return token_loss(model, batch).weighted_nll
+
+
+def packing_model(sample: Sample) -> torch.nn.Module:
+    loaded = copy.deepcopy(sample.loaded)
+    allow_packs(loaded)
+    return loaded.model
+
+
+# ---- trainers ----------------------------------------------------------------------------------
+
+
+class Clock(TrainerCallback):
+    """Seconds from before the first batch is made to behind the last optimizer step."""
+
+    started = stopped = 0.0
+
+    def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
+        self.started = time.perf_counter()
+
+    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+        self.stopped = time.perf_counter()
+
+
+def timed(trainer: SFTTrainer) -> Trial:
+    clock, computed = Clock(), ComputedTokens(trainer.model)
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(clock)
+    trainer.train()
+    losses = [logged["loss"] for logged in trainer.state.log_history if "loss" in logged]
+    return Trial(clock.stopped - clock.started, losses, computed.count)
+
+
+def trl(sample: Sample, micro_batch: int) -> Trial:
+    args = SFTConfig(
+        output_dir=sample.folder,
+        num_train_epochs=1,
+        per_device_train_batch_size=micro_batch,
+        gradient_accumulation_steps=BATCH // micro_batch,
+        train_sampling_strategy="sequential",
+        max_length=None,
+        remove_unused_columns=False,
+        bf16=False,
+        use_cpu=True,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+        **OPTIMIZER,
+    )
+    trainer = SFTTrainer(
+        model=copy.deepcopy(sample.loaded.model),
+        args=args,
+        train_dataset=sample.dataset("prompt", "completion", "images"),
+        processing_class=sample.loaded.processor,
+    )
+    trainer.model_accepts_loss_kwargs = True  # else a mean of the micro-batches' means
+    return timed(trainer)
+
+
+def ours(sample: Sample, batching: str) -> Trial:
+    recipe = sample.recipe(batching)
+    args = sft_arguments(recipe, processes=1)
+    args.save_strategy = "no"
+    trainer = PuzzleTrainer(recipe, copy.deepcopy(sample.loaded), sample.mixture, sample.batches(recipe), args)
+    trainer.train_dataset = sample.dataset("posed", "images", "ambiguous")
+    return timed(trainer)
+
+
+CONTESTANTS: dict[str, Callable[[Sample], Trial]] = {
+    "bare": lambda sample: trained(copy.deepcopy(sample.loaded.model), singles(sample), answer_logits_loss),
+    "bare, all": lambda sample: trained(copy.deepcopy(sample.loaded.model), singles(sample), own_loss),
+    "trl 8x1": lambda sample: trl(sample, 8),
+    "trl 1x8": lambda sample: trl(sample, 1),
+    "plain": lambda sample: ours(sample, "plain"),
+    "balanced": lambda sample: ours(sample, "balanced"),
+    "packed": lambda sample: ours(sample, "packed"),
+    "bare ready": lambda sample: trained(copy.deepcopy(sample.loaded.model), list(singles(sample)), answer_logits_loss),
+    "packed ready": lambda sample: trained(packing_model(sample), ready_packs(sample), packed_loss),
+}
+REFERENCES = {"packed": ("bare", "trl 8x1", "trl 1x8"), "packed ready": ("bare ready",)}
+
+
+def main(argv: list[str]) -> None:
+    given = dict(argument.split("=", 1) for argument in argv)
+    names = given["only"].split(",") if "only" in given else list(CONTESTANTS)
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    with tempfile.TemporaryDirectory() as folder:
+        sample = make_sample(int(given.get("examples", 32)), int(given.get("max_pack_tokens", 4096)), folder)
+        counts = ", ".join(f"{count} of {grid}x{grid}" for grid, count in sample_counts(sample.examples).items())
+        print(f"{sample.examples} examples ({counts}), {sample.tokens:,} tokens; load {os.getloadavg()[0]:.1f}")
+        trials: dict[str, list[Trial]] = {name: [] for name in names}
+        for _ in range(int(given.get("repeats", 3))):
+            for name in names:
+                trials[name].append(CONTESTANTS[name](sample))
+                print(f"  {name}: {trials[name][-1].seconds:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True)
+    speed = {name: sample.tokens / median(trial.seconds for trial in runs) for name, runs in trials.items()}
+    print(f"\n{'':<14}{'tokens/s':>9}{'useful':>8}  loss of each step")
+    for name, runs in trials.items():
+        useful = sample.tokens / runs[0].computed
+        print(f"{name:<14}{speed[name]:>9,.0f}{useful:>8.1%}  {' '.join(f'{loss:.6f}' for loss in runs[0].losses)}")
+    for name, references in REFERENCES.items():
+        for reference in references:
+            if {name, reference} <= speed.keys():
+                print(f"{name} / {reference}: {speed[name] / speed[reference]:.2f}")
+    losses = torch.tensor([runs[0].losses for runs in trials.values()])
+    apart = (losses - losses[0]).abs().max().item()
+    print(f"losses differ by at most {apart:.1e}")
+    if apart > 1e-4:
+        sys.exit("the contestants do not do the same work")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
