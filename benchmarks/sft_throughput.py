@@ -1,6 +1,6 @@
 """Real tokens per second of supervised fine-tuning on the mixed grid: ours, TRL's SFTTrainer and a bare loop, on a CPU.
 
-    .venv/bin/python benchmarks/sft_throughput.py [repeats=3] [max_pack_tokens=4096] [examples=32] [only=NAME,...]
+    .venv/bin/python benchmarks/sft_throughput.py [repeats=3] [examples=24] [max_pack_tokens=8192] [only=NAME,...]
 
 Qwen3-VL classes from scratch in fp32: language 256 wide, 4 layers, vision 64 wide, 2 layers. JigShape of 4x4, 8x8,
 12x12, 16x16 with pieces of 36 px, in the published shares 3,000 : 2,000 : 1,000 : 500, all rendered beforehand. Every
@@ -17,7 +17,8 @@ without padding; useful is their share of the tokens that the language model com
   compute   The same steps on batches that are ready: floats, patches, labels, positions of packs.
       bare ready, packed ready
 
-The contestants take turns, one thread; figures are medians over the rounds.
+The contestants take turns, one thread. Speeds are medians over the rounds, ratios medians of each round's ratio, so
+that what else the machine does counts little.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ from train.packing import allow_packs
 from train.trainer import PuzzleTrainer
 
 SHARES = {4: 3000, 8: 2000, 12: 1000, 16: 500}
-PIECE_PX = 36
 BATCH = 8
-MODEL = (
+SMALL = (
     "model=tiny_qwen3_vl",
     "model.scratch.text_hidden=256",
     "model.scratch.text_layers=4",
     "model.scratch.vision_hidden=64",
     "model.scratch.vision_layers=2",
     "model.image.max_px=4194304",  # no sheet is scaled down: the largest has 1068 x 1088 px
+    *(f"data.parts.{grid}x{grid}.spec.piece_px=36" for grid in SHARES),
 )
 OPTIMIZER = {
     "learning_rate": 1e-5,
@@ -83,15 +84,9 @@ def sample_counts(examples: int) -> dict[int, int]:
 
 
 def mixed_grid(examples: int, *overrides: str) -> Recipe:
-    """The mixed_grid recipe with few examples and small pieces, for one process without workers."""
-    parts = [
-        f"data.parts.{grid}x{grid}.{field}"
-        for grid, count in sample_counts(examples).items()
-        for field in (f"spec.piece_px={PIECE_PX}", f"count={count}")
-    ]
-    return load_recipe(
-        ["recipe=mixed_grid", *parts, "data.photos.use=reuse", "train.workers=0", "wandb.mode=disabled", *overrides]
-    )
+    """The mixed_grid recipe with few examples and the bundled photos."""
+    counts = (f"data.parts.{grid}x{grid}.count={count}" for grid, count in sample_counts(examples).items())
+    return load_recipe(["recipe=mixed_grid", *counts, "data.photos.use=reuse", "wandb.mode=disabled", *overrides])
 
 
 class Trial(NamedTuple):
@@ -140,7 +135,7 @@ class Sample:
     def recipe(self, batching: str) -> Recipe:
         limit = [] if batching == "plain" else [f"train.max_pack_tokens={self.max_pack_tokens}"]
         return mixed_grid(
-            self.examples, *MODEL, "train.precision=fp32", f"train.effective_batch={BATCH}",
+            self.examples, *SMALL, "train.workers=0", "train.precision=fp32", f"train.effective_batch={BATCH}",
             f"train.batching={batching}", *limit,
             f"output_dir={self.folder}", *(f"trainer.{name}={str(value).lower()}" for name, value in OPTIMIZER.items()),
         )  # fmt: skip
@@ -150,7 +145,7 @@ class Sample:
 
 
 def make_sample(examples: int, max_pack_tokens: int, folder: str) -> Sample:
-    recipe = mixed_grid(examples, *MODEL)
+    recipe = mixed_grid(examples, *SMALL)
     loaded = load_model(recipe.model, seed=0, dtype=torch.float32)
     mixture = training_mixture(recipe, find_photos(recipe.data.photos))
     rows = []
@@ -266,15 +261,20 @@ def packing_model(sample: Sample) -> torch.nn.Module:
 
 
 class Clock(TrainerCallback):
-    """Seconds from before the first batch is made to behind the last optimizer step."""
+    """Seconds of a run, from before its first batch is made."""
 
-    started = stopped = 0.0
+    def __init__(self) -> None:
+        self.started = 0.0
+        self.stopped: list[float] = []
+        """The end of each optimizer step."""
 
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
         self.started = time.perf_counter()
 
     def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-        self.stopped = time.perf_counter()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self.stopped.append(time.perf_counter())
 
 
 def timed(trainer: SFTTrainer) -> Trial:
@@ -283,7 +283,7 @@ def timed(trainer: SFTTrainer) -> Trial:
     trainer.add_callback(clock)
     trainer.train()
     losses = [logged["loss"] for logged in trainer.state.log_history if "loss" in logged]
-    return Trial(clock.stopped - clock.started, losses, computed.count)
+    return Trial(clock.stopped[-1] - clock.started, losses, computed.count)
 
 
 def trl(sample: Sample, micro_batch: int) -> Trial:
@@ -333,7 +333,7 @@ CONTESTANTS: dict[str, Callable[[Sample], Trial]] = {
     "bare ready": lambda sample: trained(copy.deepcopy(sample.loaded.model), list(singles(sample)), answer_logits_loss),
     "packed ready": lambda sample: trained(packing_model(sample), ready_packs(sample), packed_loss),
 }
-REFERENCES = {"packed": ("bare", "trl 8x1", "trl 1x8"), "packed ready": ("bare ready",)}
+RATIOS = (("packed", "bare"), ("packed", "trl 8x1"), ("packed", "trl 1x8"), ("packed ready", "bare ready"))
 
 
 def main(argv: list[str]) -> None:
@@ -342,7 +342,7 @@ def main(argv: list[str]) -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", category=FutureWarning)
     with tempfile.TemporaryDirectory() as folder:
-        sample = make_sample(int(given.get("examples", 32)), int(given.get("max_pack_tokens", 4096)), folder)
+        sample = make_sample(int(given.get("examples", 24)), int(given.get("max_pack_tokens", 8192)), folder)
         counts = ", ".join(f"{count} of {grid}x{grid}" for grid, count in sample_counts(sample.examples).items())
         print(f"{sample.examples} examples ({counts}), {sample.tokens:,} tokens; load {os.getloadavg()[0]:.1f}")
         trials: dict[str, list[Trial]] = {name: [] for name in names}
@@ -355,10 +355,10 @@ def main(argv: list[str]) -> None:
     for name, runs in trials.items():
         useful = sample.tokens / runs[0].computed
         print(f"{name:<14}{speed[name]:>9,.0f}{useful:>8.1%}  {' '.join(f'{loss:.6f}' for loss in runs[0].losses)}")
-    for name, references in REFERENCES.items():
-        for reference in references:
-            if {name, reference} <= speed.keys():
-                print(f"{name} / {reference}: {speed[name] / speed[reference]:.2f}")
+    for name, reference in RATIOS:
+        if {name, reference} <= trials.keys():
+            ratios = [other.seconds / own.seconds for own, other in zip(trials[name], trials[reference], strict=True)]
+            print(f"{name} / {reference}: {median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
     losses = torch.tensor([runs[0].losses for runs in trials.values()])
     apart = (losses - losses[0]).abs().max().item()
     print(f"losses differ by at most {apart:.1e}")
