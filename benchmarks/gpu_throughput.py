@@ -74,6 +74,7 @@ OVERRIDES = {
 
 
 def random_model(model: Model, size: str, cuda: bool) -> Loaded:
+    """A Qwen3-VL of one of SIZES with the processor of a model from scratch."""
     family = FAMILIES[model.family]
     processor, config = scratch_processor(model)
     text, vision = SIZES[size]
@@ -99,7 +100,7 @@ def line(recipe: Recipe, loaded: Loaded, mixture: Mixture, measured: dict[int, M
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(clock)
     trainer.train()
-    seconds = clock.stopped[-1] - clock.stopped[0]
+    seconds = clock.stopped[-1][0] - clock.stopped[0][0]
     timed = [measured[position] for position in range(batch, len(mixture))]
     tokens, flops = sum(one.lengths.total for one in timed), 3 * sum(one.flops for one in timed)
     useful = sum(one.lengths.total for one in measured.values()) / computed.count

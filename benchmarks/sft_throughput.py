@@ -17,8 +17,8 @@ without padding; useful is their share of the tokens that the language model com
   compute   The same steps on batches that are ready: floats, patches, labels, positions of packs.
       bare ready, packed ready
 
-The contestants take turns, one thread. Speeds are medians over the rounds, ratios medians of each round's ratio, so
-that what else the machine does counts little.
+The contestants take turns, one thread. Speeds are medians over the rounds, ratios medians of each round's ratio. Beside
+wall time stands the process's CPU time, which counts less of what else the machine does.
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ class Trial(NamedTuple):
     """One run over the sample."""
 
     seconds: float
+    cpu_seconds: float
+    """Of this process."""
     losses: list[float]
     """Of each optimizer step, nats per answer token."""
     computed: int
@@ -189,7 +191,7 @@ def trained(model: torch.nn.Module, steps: Iterable[Sequence[dict[str, Any]]], s
     computed = ComputedTokens(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=OPTIMIZER["learning_rate"], weight_decay=0.0, fused=True)
     losses = []
-    started = time.perf_counter()
+    started, started_cpu = time.perf_counter(), time.process_time()
     for micro_batches in steps:
         tokens = sum(int((batch["labels"] >= 0).sum()) for batch in micro_batches)
         total = 0.0
@@ -201,7 +203,7 @@ def trained(model: torch.nn.Module, steps: Iterable[Sequence[dict[str, Any]]], s
         optimizer.step()
         optimizer.zero_grad()
         losses.append(total)
-    return Trial(time.perf_counter() - started, losses, computed.count)
+    return Trial(time.perf_counter() - started, time.process_time() - started_cpu, losses, computed.count)
 
 
 def single(sample: Sample, row: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -261,20 +263,20 @@ def packing_model(sample: Sample) -> torch.nn.Module:
 
 
 class Clock(TrainerCallback):
-    """Seconds of a run, from before its first batch is made."""
+    """(wall, CPU) seconds, from before the first batch is made."""
 
     def __init__(self) -> None:
-        self.started = 0.0
-        self.stopped: list[float] = []
+        self.started = (0.0, 0.0)
+        self.stopped: list[tuple[float, float]] = []
         """The end of each optimizer step."""
 
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
-        self.started = time.perf_counter()
+        self.started = (time.perf_counter(), time.process_time())
 
     def on_step_end(self, *args: Any, **kwargs: Any) -> None:
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        self.stopped.append(time.perf_counter())
+        self.stopped.append((time.perf_counter(), time.process_time()))
 
 
 def timed(trainer: SFTTrainer) -> Trial:
@@ -283,7 +285,8 @@ def timed(trainer: SFTTrainer) -> Trial:
     trainer.add_callback(clock)
     trainer.train()
     losses = [logged["loss"] for logged in trainer.state.log_history if "loss" in logged]
-    return Trial(clock.stopped[-1] - clock.started, losses, computed.count)
+    seconds, cpu_seconds = (stop - start for start, stop in zip(clock.started, clock.stopped[-1], strict=True))
+    return Trial(seconds, cpu_seconds, losses, computed.count)
 
 
 def trl(sample: Sample, micro_batch: int) -> Trial:
@@ -336,6 +339,10 @@ CONTESTANTS: dict[str, Callable[[Sample], Trial]] = {
 RATIOS = (("packed", "bare"), ("packed", "trl 8x1"), ("packed", "trl 1x8"), ("packed ready", "bare ready"))
 
 
+def ratio(rounds: list[float]) -> str:
+    return f"{median(rounds):.2f} ({min(rounds):.2f} to {max(rounds):.2f})"
+
+
 def main(argv: list[str]) -> None:
     given = dict(argument.split("=", 1) for argument in argv)
     names = given["only"].split(",") if "only" in given else list(CONTESTANTS)
@@ -349,18 +356,20 @@ def main(argv: list[str]) -> None:
         for _ in range(int(given.get("repeats", 3))):
             for name in names:
                 trials[name].append(CONTESTANTS[name](sample))
-                print(f"  {name}: {trials[name][-1].seconds:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True)
-    speed = {name: sample.tokens / median(trial.seconds for trial in runs) for name, runs in trials.items()}
-    print(f"\n{'':<14}{'tokens/s':>9}{'useful':>8}  loss of each step")
+                seconds, cpu_seconds, *_ = trials[name][-1]
+                print(f"  {name}: {seconds:.1f} s, CPU {cpu_seconds:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True)
+    print(f"\n{'':<14}{'tokens/s':>9}{'by CPU time':>13}{'useful':>8}  loss of each step")
     for name, runs in trials.items():
-        useful = sample.tokens / runs[0].computed
-        print(f"{name:<14}{speed[name]:>9,.0f}{useful:>8.1%}  {' '.join(f'{loss:.6f}' for loss in runs[0].losses)}")
+        wall, cpu = (sample.tokens / median(run[clock] for run in runs) for clock in (0, 1))
+        losses = " ".join(f"{loss:.6f}" for loss in runs[0].losses)
+        print(f"{name:<14}{wall:>9,.0f}{cpu:>13,.0f}{sample.tokens / runs[0].computed:>8.1%}  {losses}")
     for name, reference in RATIOS:
         if {name, reference} <= trials.keys():
-            ratios = [other.seconds / own.seconds for own, other in zip(trials[name], trials[reference], strict=True)]
-            print(f"{name} / {reference}: {median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
-    losses = torch.tensor([runs[0].losses for runs in trials.values()])
-    apart = (losses - losses[0]).abs().max().item()
+            pairs = list(zip(trials[name], trials[reference], strict=True))
+            wall, cpu = ([other[clock] / own[clock] for own, other in pairs] for clock in (0, 1))
+            print(f"{name} / {reference}: {ratio(wall)}; by CPU time {ratio(cpu)}")
+    all_losses = torch.tensor([runs[0].losses for runs in trials.values()])
+    apart = (all_losses - all_losses[0]).abs().max().item()
     print(f"losses differ by at most {apart:.1e}")
     if apart > 1e-4:
         sys.exit("the contestants do not do the same work")
