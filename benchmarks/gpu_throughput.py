@@ -26,16 +26,19 @@ from transformers import PrinterCallback
 from transformers.utils import is_flash_attn_2_available
 
 from data_mix.mixture import Mixture, training_mixture
+from data_mix.order import EpochOrder
 from data_mix.photos import find_photos
+from data_mix.scores import Scores
 from models import FAMILIES
 from models.load import Loaded
 from models.scratch import scratch_processor
 from recipes.schema import Model, Recipe
 from train.arguments import sft_arguments
 from train.balance import step_batches
-from train.batches import EpochOrder
 from train.check import Measured, measure_examples
+from train.packing import packs
 from train.trainer import PuzzleTrainer
+from train.weighting import PartWeights
 
 SIZES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "1b": (
@@ -94,8 +97,9 @@ def line(recipe: Recipe, loaded: Loaded, mixture: Mixture, measured: dict[int, M
     args = sft_arguments(recipe, processes=1)
     args.save_strategy = "no"
     costs = {position: one.cost for position, one in measured.items()}
-    batches = step_batches(recipe, EpochOrder(len(mixture), recipe.seed), len(mixture) // batch, 1, costs)
-    trainer = PuzzleTrainer(recipe, loaded, mixture, batches, args)
+    order = EpochOrder(len(mixture), batch, recipe.seed)
+    batches = step_batches(recipe, order, order.steps_per_epoch, 1, costs, packed=packs(recipe, loaded))
+    trainer = PuzzleTrainer(recipe, loaded, mixture, batches, PartWeights(recipe, Scores()), args)
     clock, computed = Clock(), ComputedTokens(trainer.model)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(clock)

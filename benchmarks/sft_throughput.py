@@ -41,19 +41,23 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from data_mix.mixture import Mixture, training_mixture
+from data_mix.order import EpochOrder
 from data_mix.photos import find_photos
+from data_mix.scores import Scores
 from models.load import Loaded, load_model
 from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train.arguments import sft_arguments
 from train.balance import Cost, StepBatches, step_batches
-from train.batches import Collator, EpochOrder
+from train.batches import Collator
 from train.check import measure_examples
 from train.loss import token_loss
-from train.packing import allow_packs
+from train.packing import allow_packs, packs
 from train.trainer import PuzzleTrainer
+from train.weighting import PartWeights
 
 SHARES = {4: 3000, 8: 2000, 12: 1000, 16: 500}
+PARTS = tuple(f"{grid}x{grid}" for grid in SHARES)
 BATCH = 8
 SMALL = (
     "model=tiny_qwen3_vl",
@@ -62,7 +66,7 @@ SMALL = (
     "model.scratch.vision_hidden=64",
     "model.scratch.vision_layers=2",
     "model.image.max_px=4194304",  # no sheet is scaled down: the largest has 1068 x 1088 px
-    *(f"data.parts.{grid}x{grid}.spec.piece_px=36" for grid in SHARES),
+    *(f"data.parts.{part}.spec.piece_px=36" for part in PARTS),
 )
 OPTIMIZER = {
     "learning_rate": 1e-5,
@@ -143,7 +147,8 @@ class Sample:
         )  # fmt: skip
 
     def batches(self, recipe: Recipe) -> StepBatches:
-        return step_batches(recipe, EpochOrder(self.examples, seed=0), self.examples // BATCH, 1, self.costs)
+        order, packed = EpochOrder(self.examples, BATCH, seed=0), packs(recipe, self.loaded)
+        return step_batches(recipe, order, order.steps_per_epoch, 1, self.costs, packed=packed)
 
 
 def make_sample(examples: int, max_pack_tokens: int, folder: str) -> Sample:
@@ -239,18 +244,16 @@ def own_loss(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Te
 
 
 def ready_packs(sample: Sample) -> list[list[dict[str, Any]]]:
-    loaded, steps = sample.loaded, []
-    collator = Collator(loaded, predictable_weight=1.0, packed=True)
-    bins = list(sample.batches(sample.recipe("packed")))
-    per_step = len(bins) * BATCH // sample.examples
-    for start in range(0, len(bins), per_step):
-        collated = [collator([sample.rows[at] for at in bin_]) for bin_ in bins[start : start + per_step]]
-        steps.append([loaded.family.model_inputs(loaded.processor, batch) for batch in collated])
-    return steps
+    loaded, batches = sample.loaded, sample.batches(sample.recipe("packed"))
+    collator = Collator(loaded, PARTS, predictable_weight=1.0, packed=True)
+    collated = [collator([sample.rows[at] for at in bin_]) for bin_ in batches]
+    ready = [loaded.family.model_inputs(loaded.processor, batch) for batch in collated]
+    per_step = batches.arrange.micro_steps
+    return [ready[start : start + per_step] for start in range(0, len(ready), per_step)]
 
 
 def packed_loss(model: torch.nn.Module, batch: dict[str, Any]) -> torch.Tensor:
-    return token_loss(model, batch).weighted_nll
+    return token_loss(model, batch, len(PARTS)).weighted_nll
 
 
 def packing_model(sample: Sample) -> torch.nn.Module:
@@ -320,7 +323,8 @@ def ours(sample: Sample, batching: str) -> Trial:
     recipe = sample.recipe(batching)
     args = sft_arguments(recipe, processes=1)
     args.save_strategy = "no"
-    trainer = PuzzleTrainer(recipe, copy.deepcopy(sample.loaded), sample.mixture, sample.batches(recipe), args)
+    weights = PartWeights(recipe, Scores())
+    trainer = PuzzleTrainer(recipe, copy.deepcopy(sample.loaded), sample.mixture, sample.batches(recipe), weights, args)
     trainer.train_dataset = sample.dataset("posed", "images", "ambiguous")
     return timed(trainer)
 
