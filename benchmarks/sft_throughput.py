@@ -8,9 +8,10 @@ contestant starts from the same weights and takes the same optimizer steps (8 ex
 loss divided by the step's answer tokens); that their losses agree is checked. Real tokens are those of the examples
 without padding; useful is their share of the tokens that the language model computes.
 
-  whole     From rendered sheets (RGB bytes) to the last optimizer step, the data path in the main process.
+  whole     From rendered sheets (RGB bytes) to the last optimizer step, the data path in the main process. For the loop
+            and TRL the chat template is filled in beforehand.
       bare          transformers' processor and one example per forward, logits at answer positions alone
-      bare, all     the same with the model's own loss, which takes all logits
+      bare all      the same with the model's own loss, which takes all logits
       trl 8x1       TRL's SFTTrainer, micro-batch 8
       trl 1x8       TRL's SFTTrainer, micro-batch 1, accumulation 8
       plain, balanced, packed   train/sft.py's trainer, train.batching=...
@@ -198,7 +199,7 @@ def trained(model: torch.nn.Module, steps: Iterable[Sequence[dict[str, Any]]], s
     losses = []
     started, started_cpu = time.perf_counter(), time.process_time()
     for micro_batches in steps:
-        tokens = sum(int((batch["labels"] >= 0).sum()) for batch in micro_batches)
+        tokens = sum(answer_tokens(batch) for batch in micro_batches)
         total = 0.0
         for batch in micro_batches:
             loss = summed_loss(model, batch) / tokens
@@ -209,6 +210,12 @@ def trained(model: torch.nn.Module, steps: Iterable[Sequence[dict[str, Any]]], s
         optimizer.zero_grad()
         losses.append(total)
     return Trial(time.perf_counter() - started, time.process_time() - started_cpu, losses, computed.count)
+
+
+def answer_tokens(batch: dict[str, torch.Tensor]) -> int:
+    if "loss_weights" in batch:  # ours: the label of a blank example weighs nothing
+        return int(batch["loss_weights"].sum())
+    return int((batch["labels"] >= 0).sum())
 
 
 def single(sample: Sample, row: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -331,7 +338,7 @@ def ours(sample: Sample, batching: str) -> Trial:
 
 CONTESTANTS: dict[str, Callable[[Sample], Trial]] = {
     "bare": lambda sample: trained(copy.deepcopy(sample.loaded.model), singles(sample), answer_logits_loss),
-    "bare, all": lambda sample: trained(copy.deepcopy(sample.loaded.model), singles(sample), own_loss),
+    "bare all": lambda sample: trained(copy.deepcopy(sample.loaded.model), singles(sample), own_loss),
     "trl 8x1": lambda sample: trl(sample, 8),
     "trl 1x8": lambda sample: trl(sample, 1),
     "plain": lambda sample: ours(sample, "plain"),
