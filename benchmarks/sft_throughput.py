@@ -15,8 +15,8 @@ without padding; useful is their share of the tokens that the language model com
       trl 8x1       TRL's SFTTrainer, micro-batch 8
       trl 1x8       TRL's SFTTrainer, micro-batch 1, accumulation 8
       plain, balanced, packed   train/sft.py's trainer, train.batching=...
-  compute   The same steps on batches that are ready: floats, patches, labels, positions of packs.
-      bare ready, packed ready
+  compute   Forward and backward alone of the bare loop and of packs, on batches that are ready (floats, patches,
+            labels, positions of packs), in turn step by step.
 
 The contestants take turns, one thread. Speeds are medians over the rounds, ratios medians of each round's ratio. Beside
 wall time stands the process's CPU time, which counts less of what else the machine does.
@@ -199,7 +199,7 @@ def trained(model: torch.nn.Module, steps: Iterable[Sequence[dict[str, Any]]], s
     losses = []
     started, started_cpu = time.perf_counter(), time.process_time()
     for micro_batches in steps:
-        tokens = sum(answer_tokens(batch) for batch in micro_batches)
+        tokens = sum(int((batch["labels"] >= 0).sum()) for batch in micro_batches)
         total = 0.0
         for batch in micro_batches:
             loss = summed_loss(model, batch) / tokens
@@ -210,12 +210,6 @@ def trained(model: torch.nn.Module, steps: Iterable[Sequence[dict[str, Any]]], s
         optimizer.zero_grad()
         losses.append(total)
     return Trial(time.perf_counter() - started, time.process_time() - started_cpu, losses, computed.count)
-
-
-def answer_tokens(batch: dict[str, torch.Tensor]) -> int:
-    if "loss_weights" in batch:  # ours: the label of a blank example weighs nothing
-        return int(batch["loss_weights"].sum())
-    return int((batch["labels"] >= 0).sum())
 
 
 def single(sample: Sample, row: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -263,10 +257,29 @@ def packed_loss(model: torch.nn.Module, batch: dict[str, Any]) -> torch.Tensor:
     return token_loss(model, batch, len(PARTS)).weighted_nll
 
 
-def packing_model(sample: Sample) -> torch.nn.Module:
-    loaded = copy.deepcopy(sample.loaded)
+def seconds_of(model: torch.nn.Module, batches: list[dict[str, Any]], summed_loss: MicroLoss) -> tuple[float, float]:
+    """(wall, CPU) of forward and backward."""
+    started, started_cpu = time.perf_counter(), time.process_time()
+    for batch in batches:
+        summed_loss(model, batch).backward()
+    model.zero_grad()
+    return time.perf_counter() - started, time.process_time() - started_cpu
+
+
+def compute_ratios(sample: Sample, rounds: int) -> tuple[list[float], list[float]]:
+    """(wall, CPU) time of the bare loop over that of packs, for each step in each round."""
+    alone, loaded = copy.deepcopy(sample.loaded.model).train(), copy.deepcopy(sample.loaded)
     allow_packs(loaded)
-    return loaded.model
+    together = loaded.model.train()
+    wall, cpu = [], []
+    steps = list(zip(singles(sample), ready_packs(sample), strict=True))
+    for _ in range(rounds):
+        for examples, joined in steps:
+            bare = seconds_of(alone, examples, answer_logits_loss)
+            packed = seconds_of(together, joined, packed_loss)
+            wall.append(bare[0] / packed[0])
+            cpu.append(bare[1] / packed[1])
+    return wall, cpu
 
 
 # ---- trainers ----------------------------------------------------------------------------------
@@ -344,10 +357,8 @@ CONTESTANTS: dict[str, Callable[[Sample], Trial]] = {
     "plain": lambda sample: ours(sample, "plain"),
     "balanced": lambda sample: ours(sample, "balanced"),
     "packed": lambda sample: ours(sample, "packed"),
-    "bare ready": lambda sample: trained(copy.deepcopy(sample.loaded.model), list(singles(sample)), answer_logits_loss),
-    "packed ready": lambda sample: trained(packing_model(sample), ready_packs(sample), packed_loss),
 }
-RATIOS = (("packed", "bare"), ("packed", "trl 8x1"), ("packed", "trl 1x8"), ("packed ready", "bare ready"))
+RATIOS = (("packed", "bare"), ("packed", "trl 8x1"), ("packed", "trl 1x8"))
 
 
 def ratio(rounds: list[float]) -> str:
@@ -364,11 +375,14 @@ def main(argv: list[str]) -> None:
         counts = ", ".join(f"{count} of {grid}x{grid}" for grid, count in sample_counts(sample.examples).items())
         print(f"{sample.examples} examples ({counts}), {sample.tokens:,} tokens; load {os.getloadavg()[0]:.1f}")
         trials: dict[str, list[Trial]] = {name: [] for name in names}
-        for _ in range(int(given.get("repeats", 3))):
+        rounds = int(given.get("repeats", 3))
+        for _ in range(rounds):
             for name in names:
                 trials[name].append(CONTESTANTS[name](sample))
                 seconds, cpu_seconds, *_ = trials[name][-1]
                 print(f"  {name}: {seconds:.1f} s, CPU {cpu_seconds:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True)
+        wall, cpu = compute_ratios(sample, rounds)
+    print(f"\ncompute, packed / bare: {ratio(wall)}; by CPU time {ratio(cpu)}")
     print(f"\n{'':<14}{'tokens/s':>9}{'by CPU time':>13}{'useful':>8}  loss of each step")
     for name, runs in trials.items():
         wall, cpu = (sample.tokens / median(run[clock] for run in runs) for clock in (0, 1))
