@@ -96,7 +96,7 @@ def test_two_processes_train_on_weighted_packs_as_one_does_on_single_examples(la
     ]  # fmt: skip
     launch("train/sft.py", *common, "output_dir=one")
     two = launch("train/sft.py", *common, "train.batching=packed", "output_dir=two", config="cpu2.yaml")
-    assert "packs of at most 16,384 tokens x processes 2; 2 steps" in two.stderr
+    assert "1 pack of at most 16,384 tokens x processes 2; 2 steps" in two.stderr
     single, double = losses(tmp_path / "one/checkpoint-2"), losses(tmp_path / "two/checkpoint-2")
     assert len(single) == 2
     assert double == pytest.approx(single, abs=1e-5)
