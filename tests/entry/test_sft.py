@@ -32,6 +32,12 @@ def weights(checkpoint: Path) -> dict[str, object]:
     return {name: t for file in sorted(checkpoint.glob("*.safetensors")) for name, t in load_file(file).items()}
 
 
+def moments(checkpoint: Path) -> list[torch.Tensor]:
+    """AdamW's mean gradient of every trained parameter."""
+    state = torch.load(checkpoint / "optimizer.pt", weights_only=True)["state"]
+    return [of_parameter["exp_avg"] for of_parameter in state.values()]
+
+
 @pytest.mark.parametrize(
     ("model", "method", "evaluated"),
     [
@@ -75,15 +81,11 @@ def test_two_processes_train_and_evaluate_as_one(model, method, launch, tmp_path
     single, double = losses(tmp_path / "one/checkpoint-2"), losses(tmp_path / "two/checkpoint-2")
     assert len(single) == 2
     assert double == pytest.approx(single, abs=1e-5)
+    for one, other in zip(moments(tmp_path / "one/checkpoint-2"), moments(tmp_path / "two/checkpoint-2"), strict=True):
+        torch.testing.assert_close(other, one, atol=1e-5, rtol=1e-5)
     keys = [record.key for record in read_records(tmp_path / "one/records/final.jsonl").records]
     assert len(keys) == 5
     assert [record.key for record in read_records(tmp_path / "two/records/final.jsonl").records] == keys
-
-
-def moments(checkpoint: Path) -> list[torch.Tensor]:
-    """AdamW's mean gradient of every trained parameter."""
-    state = torch.load(checkpoint / "optimizer.pt", weights_only=True)["state"]
-    return [of_parameter["exp_avg"] for of_parameter in state.values()]
 
 
 def test_two_processes_train_on_weighted_packs_as_one_does_on_single_examples(launch, tmp_path):
