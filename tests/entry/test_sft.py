@@ -106,6 +106,26 @@ def test_two_processes_train_on_weighted_packs_as_one_does_on_single_examples(la
         torch.testing.assert_close(other, one, atol=1e-5, rtol=1e-5)
 
 
+def test_on_two_processes_a_weight_of_nothing_is_absence_and_only_ratios_count(launch, tmp_path):
+    """One step of all examples, in packs on two processes, against one without the part that weighs nothing."""
+    common = [
+        "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "train.precision=fp32", "trainer.max_steps=1",
+        "data.parts.4x4.count=4", "data.parts.8x8.count=2", "data.parts.16x16=null",
+        "train.weighting=inverse_accuracy", "train.checkpoint_every=1",
+    ]  # fmt: skip
+    launch(
+        "train/sft.py", *common, "output_dir=one", "data.parts.12x12=null", "train.effective_batch=6",
+        "train.inverse_accuracy.accuracy={4x4: 0.8, 8x8: 0.2}",
+    )  # fmt: skip
+    launch(
+        "train/sft.py", *common, "output_dir=two", "data.parts.12x12.count=1", "train.effective_batch=7",
+        "train.batching=packed", "train.inverse_accuracy.accuracy={4x4: 0.98, 8x8: 0.92, 12x12: 1}", config="cpu2.yaml",
+    )  # fmt: skip
+    assert losses(tmp_path / "two/checkpoint-1") == pytest.approx(losses(tmp_path / "one/checkpoint-1"), abs=1e-5)
+    for one, other in zip(moments(tmp_path / "one/checkpoint-1"), moments(tmp_path / "two/checkpoint-1"), strict=True):
+        torch.testing.assert_close(other, one, atol=1e-5, rtol=1e-5)
+
+
 BY_SCORE = [
     "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "data.parts.12x12=null", "data.parts.16x16=null",
     "trainer.max_steps=9", "train.checkpoint_every=2", "trainer.learning_rate=1e-3", "train.workers=2",
