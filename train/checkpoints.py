@@ -38,11 +38,11 @@ def publish(run: Path, step: int, keep: int | None) -> Path:
 
 def not_saved(run: Path, step: int, error: Exception) -> str:
     """What to say when the checkpoint of `step` could not be written. Clears what there is of it."""
+    free = shutil.disk_usage(run).free / 2**20
     shutil.rmtree(run / PARTIAL, ignore_errors=True)
-    free = shutil.disk_usage(run).free / 2**30
     kept = list(checkpoints(run).values())
     return (
-        f"the checkpoint of step {step} could not be written: {error}; {free:,.1f} GiB are free in {run}; "
+        f"the checkpoint of step {step} could not be written: {error}; {free:,.0f} MiB were left in {run}; "
         + (f"{kept[-1].name} is complete and kept" if kept else "there is no earlier one")
         + "; free some space, or keep fewer (train.keep_checkpoints), then continue with resume=true"
     )
