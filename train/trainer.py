@@ -23,8 +23,8 @@ from train.batches import Collator, as_dataset
 from train.checkpoints import PARTIAL, not_saved, publish
 from train.guard import RunError, StopOnSignal, Watchdog, check_finite
 from train.loss import token_loss
-from train.packing import allow_packs, packs
-from train.parameters import group_by_tower, learning_rates
+from train.packing import allow_packs
+from train.parameters import group_by_tower, learning_rates, set_rates
 from train.seen import SeenPuzzles
 from train.weighting import PartWeights
 
@@ -49,9 +49,9 @@ class PuzzleTrainer(SFTTrainer):
         self._loaded = loaded
         self.batches = batches
         self._rates = learning_rates(recipe.train, args.learning_rate)
+        self._step_rates: dict[str, float] = {}
         args.gradient_accumulation_steps = batches.arrange.micro_steps
-        packed = packs(recipe, loaded)
-        if packed:
+        if batches.packed:
             allow_packs(loaded)
         self._keep = recipe.train.keep_checkpoints
         self._saving = False
@@ -67,7 +67,7 @@ class PuzzleTrainer(SFTTrainer):
             model=loaded.model,
             args=args,
             train_dataset=as_dataset(mixture),
-            data_collator=Collator(loaded, weights.parts, recipe.train.predictable_weight, packed),
+            data_collator=Collator(loaded, weights.parts, recipe.train.predictable_weight, batches.packed),
             processing_class=loaded.processor,
             **kwargs,
         )
@@ -84,6 +84,15 @@ class PuzzleTrainer(SFTTrainer):
             super().create_optimizer(model)
             group_by_tower(self.optimizer, self.model if model is None else model, self._loaded.family, self._rates)
         return self.optimizer
+
+    def _get_learning_rate(self) -> float:
+        self._step_rates = {group["tower"]: group["lr"] for group in self.optimizer.param_groups}
+        return next(iter(self._step_rates.values()))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: Any) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            set_rates(self.optimizer, self.lr_scheduler, self._rates)  # the recipe's, if they are others by now
 
     def get_train_dataloader(self) -> DataLoader:
         # the library's own takes batches of one size only, and repeats examples where they do not divide
@@ -178,10 +187,9 @@ class PuzzleTrainer(SFTTrainer):
             waited = torch.tensor([self._waited_s / seconds], device=self.args.device)
             logs["data_wait"] = self.accelerator.gather(waited).max().item()
             self._sums, self._last_log, self._waited_s = None, now, 0.0
-        if logged := logs.get("learning_rate"):  # of the first tower that trains; the schedule scales all alike
-            first, *_ = self._rates.values()
-            others = {tower: rate for tower, rate in self._rates.items() if rate != first}
-            logs |= {f"learning_rate_{tower}": logged * rate / first for tower, rate in others.items()}
+        if "learning_rate" in logs:  # of the first tower that trains
+            others = {tower: rate for tower, rate in self._step_rates.items() if rate != logs["learning_rate"]}
+            logs |= {f"learning_rate_{tower}": rate for tower, rate in others.items()}
         Trainer.log(self, logs, start_time)
 
     @contextmanager
