@@ -233,6 +233,9 @@ class Train(Section):
     """None: none on one process, ddp on several."""
     workers: Annotated[int, Field(ge=0)] = 2
     """Data loader processes per training process."""
+    stall_timeout_s: PositiveInt | None = 3600
+    """Seconds without a finished step or evaluation batch after which a process dumps its stacks and ends. None: never.
+    """
 
     def methods(self) -> dict[str, str]:
         """Tower -> full, lora or frozen."""
