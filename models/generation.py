@@ -38,7 +38,7 @@ def generate(
 
     Vision placeholder tokens are never written. Sampling settings that came with the model are not used. The model's
     train or eval mode is restored afterwards. `loaded.model` is the plain model or a PeftModel, without a
-    distributed wrapper, and `whole` if it is sharded; autocast is the caller's.
+    distributed wrapper, and `unsharded` if it was sharded; autocast is the caller's.
     """
     if not prompts:
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,9 +42,11 @@ def shard(model: Any, family: Family, device: torch.device, *, bf16: bool) -> No
         param_dtype=torch.bfloat16 if bf16 else None, reduce_dtype=torch.float32, cast_forward_inputs=False
     )
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-    for unit in _units(model, family):
-        fully_shard(unit, mesh=mesh, mp_policy=policy, reshard_after_forward=True)
-    fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
+    for unit in [*_units(model, family), model]:
+        own = type(unit)
+        fully_shard(unit, mesh=mesh, mp_policy=policy, reshard_after_forward=unit is not model)
+        # transformers knows by its class what a model's weights are called in files
+        type(unit).__name__, type(unit).__module__ = own.__name__, own.__module__
     if any(parameter.is_meta for parameter in model.parameters()):
         model._apply(lambda tensor: torch.empty_like(tensor, device=device) if tensor.is_meta else tensor)
     for name, parameter in model.named_parameters():
@@ -53,6 +56,8 @@ def shard(model: Any, family: Family, device: torch.device, *, bf16: bool) -> No
             value = torch.empty(parameter.shape, dtype=parameter.dtype, device=device)
         sent = distribute_tensor(value, parameter.device_mesh, parameter.placements, src_data_rank=0)
         parameter.to_local().copy_(sent.to_local())
+    # the library also returns views of the image's embeddings, which nobody changes
+    warnings.filterwarnings("ignore", message=r"FSDP2-wrapped module .* returned a view tensor")
     fully_shard.state(model)._lazy_init()  # or whichever module happened to be called first would count as the root
 
 
@@ -63,7 +68,7 @@ def _units(model: Any, family: Family) -> list[nn.Module]:
 
 
 @contextmanager
-def whole(model: Any) -> Iterator[None]:
+def unsharded(model: Any) -> Iterator[None]:
     """Every process has all weights while the block runs, so that each may call the model on its own.
 
     All processes enter and leave together; no gradients. A model that is not sharded is left as it is.

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from peft import PeftModel
 from torch.utils.data import DataLoader
 from transformers import Trainer
-from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.trainer import SCHEDULER_NAME, TRAINING_ARGS_NAME
 from trl import SFTConfig, SFTTrainer
 
 from data_mix.mixture import Mixture
 from models.load import Loaded, load_weights_into
+from models.sharded import gathered, is_sharded
 from recipes.schema import Recipe
 from train.balance import StepBatches
 from train.batches import Collator, as_dataset
@@ -23,6 +25,7 @@ from train.checkpoints import PARTIAL, publish
 from train.loss import token_loss
 from train.packing import allow_packs, packs
 from train.parameters import group_by_tower, learning_rates
+from train.sharded_state import load_optimizer, save_optimizer
 from train.weighting import PartWeights
 
 
@@ -47,6 +50,9 @@ class PuzzleTrainer(SFTTrainer):
         self.batches = batches
         self._rates = learning_rates(recipe.train, args.learning_rate)
         args.gradient_accumulation_steps = batches.arrange.micro_steps
+        sharded = is_sharded(loaded.model)
+        if sharded:  # or each process would keep the gradients of the whole model until the last micro-batch
+            args.accelerator_config.gradient_accumulation_kwargs = {"sync_each_batch": True}
         packed = packs(recipe, loaded)
         if packed:
             allow_packs(loaded)
@@ -60,10 +66,13 @@ class PuzzleTrainer(SFTTrainer):
             model=loaded.model,
             args=args,
             train_dataset=as_dataset(mixture),
-            data_collator=Collator(loaded, weights.parts, recipe.train.predictable_weight, packed),
+            data_collator=Collator(
+                loaded, weights.parts, recipe.train.predictable_weight, packed, always_image=args.world_size > 1
+            ),
             processing_class=loaded.processor,
             **kwargs,
         )
+        self.is_distributed_loading_by_transformers = sharded  # the library then neither wraps nor moves the model
         # Qwen3-VL declares that it takes no loss arguments; the division below is ours, so this holds for every family.
         self.model_accepts_loss_kwargs = True
 
@@ -171,6 +180,10 @@ class PuzzleTrainer(SFTTrainer):
         finally:
             self._last_log += time.monotonic() - started
 
+    def _move_model_to_device(self, model: Any, device: torch.device) -> None:
+        if not is_sharded(model):
+            super()._move_model_to_device(model, device)
+
     # ---- checkpoints: complete or absent ----
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -191,6 +204,27 @@ class PuzzleTrainer(SFTTrainer):
                 (run / PARTIAL / f"checkpoint-{step}" / TRAINING_ARGS_NAME).unlink(missing_ok=True)
                 publish(run, step, keep=self._keep)
             self.accelerator.wait_for_everyone()
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        if is_sharded(self.model):
+            state_dict = gathered(self.model, trained_only=isinstance(self.model, PeftModel))
+        if self.args.should_save:
+            super()._save(output_dir, state_dict)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if not is_sharded(self.model):
+            super()._save_optimizer_and_scheduler(output_dir)
+            return
+        save_optimizer(Path(output_dir), self.model, self.optimizer.optimizer)
+        if self.args.should_save:
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir, SCHEDULER_NAME))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if not is_sharded(self.model):
+            super()._load_optimizer_and_scheduler(checkpoint)
+        elif checkpoint is not None:
+            load_optimizer(Path(checkpoint), self.model, self.optimizer.optimizer)
+            self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint, SCHEDULER_NAME), weights_only=True))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         # the library's own loads Gemma3's hub-style keys into nothing, silently
