@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import ceil
@@ -99,6 +100,7 @@ def evaluate(
     protocol: str = "greedy",
     autocast: torch.dtype | None = None,
     progress: bool = True,
+    beat: Callable[[], None] = lambda: None,
 ) -> list[Record]:
     """Ask and score every puzzle, on all processes of the current process group.
 
@@ -109,6 +111,7 @@ def evaluate(
         batch: puzzles per generate call.
         autocast: compute in this type under torch.autocast; None: in the weights' own.
         progress: show a progress bar on the main process.
+        beat: called after every batch.
 
     Returns:
         One record per puzzle, in the order of the mixture.
@@ -137,6 +140,7 @@ def evaluate(
             for index, posed, completion in zip(one.indices, asked, completions, strict=True):
                 records[index] = score_completion(posed, completion, model=model_name, step=step, protocol=protocol)
             bar.update(len(asked))
+            beat()
     if together:
         shares: list[dict[int, Record] | None] = [None] * processes
         dist.all_gather_object(shares, records)  # a process without a batch takes part with an empty share

@@ -235,6 +235,9 @@ class Train(Section):
     60 % of a GPU, else fsdp2; none on one process. zero2 and zero3 need the deepspeed package."""
     workers: Annotated[int, Field(ge=0)] = 2
     """Data loader processes per training process."""
+    stall_timeout_s: PositiveInt | None = 3600
+    """Seconds without a finished step or evaluation batch after which a process dumps its stacks and ends. None: never.
+    """
 
     def methods(self) -> dict[str, str]:
         """Tower -> full, lora or frozen."""

@@ -3,7 +3,8 @@
     accelerate launch train/sft.py recipe=mixed_grid data.photos.folder=DIR
     accelerate launch train/sft.py recipe=quickstart dry_run=true        # everything but training
 
-Exit status: 0 when the run is done, 1 when it is done but misses `eval.require`, 2 when it was refused.
+Exit status: 0 when the run is done, 1 when it is done but misses `eval.require`, 2 when it was refused, 3 when a signal
+(SIGTERM, SIGUSR1) stopped it after saving, 4 when it could not go on.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from train.arguments import sft_arguments
 from train.balance import step_batches
 from train.check import check_lag, check_lengths, example_costs, measure_examples, num_steps
 from train.console import refusal, set_up_logging
+from train.guard import RunError
 from train.packing import packs
 from train.parameters import describe_parameters, learning_rates
 from train.progress import Progress
@@ -108,6 +110,9 @@ def run(recipe: Recipe, trainer: PuzzleTrainer, evaluation: EvalCallback, checkp
         logger.info("dry run: everything but training is done and nothing is wrong")
         return 0
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if trainer.signals.stopped:
+        logger.warning("stopped after step %s, which is saved; resume=true continues", trainer.state.global_step)
+        return 3
     missed = check_require(evaluation.final_summary, recipe.eval.require)
     for line in missed if trainer.is_world_process_zero() else ():
         logger.error(line)
@@ -121,6 +126,9 @@ if __name__ == "__main__":
         prepared = prepare(sys.argv[1:])
     except ValueError as refused:
         sys.exit(refusal(refused))
-    status = run(*prepared)
+    try:
+        status = run(*prepared)
+    except RunError as failed:
+        sys.exit(refusal(failed, status=4))
     PartialState().destroy_process_group()
     sys.exit(status)

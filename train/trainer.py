@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from peft import PeftModel
+from safetensors import SafetensorError
 from torch.utils.data import DataLoader
 from transformers import Trainer
 from transformers.trainer import SCHEDULER_NAME, TRAINING_ARGS_NAME
@@ -21,10 +22,12 @@ from models.sharded import gathered, is_sharded
 from recipes.schema import Recipe
 from train.balance import StepBatches
 from train.batches import Collator, as_dataset
-from train.checkpoints import PARTIAL, publish
+from train.checkpoints import PARTIAL, not_saved, publish
+from train.guard import RunError, StopOnSignal, Watchdog, check_finite
 from train.loss import token_loss
 from train.packing import allow_packs, packs
 from train.parameters import group_by_tower, learning_rates
+from train.seen import SeenPuzzles
 from train.sharded_state import load_optimizer, save_optimizer
 from train.weighting import PartWeights
 
@@ -60,6 +63,10 @@ class PuzzleTrainer(SFTTrainer):
         self._saving = False
         self.weights = weights
         self._sums: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._losses: list[torch.Tensor] = []
+        self.step_keys: list[list[str]] = []
+        """Keys of the puzzles in each micro-batch of the step that is computed, or was last."""
+        self.watchdog = Watchdog(recipe.train.stall_timeout_s) if recipe.train.stall_timeout_s else None
         self._last_log = time.monotonic()
         self._waited_s = 0.0
         super().__init__(
@@ -73,6 +80,11 @@ class PuzzleTrainer(SFTTrainer):
             **kwargs,
         )
         self.is_distributed_loading_by_transformers = sharded  # the library then neither wraps nor moves the model
+        self.signals = StopOnSignal()
+        seen = SeenPuzzles(Path(args.output_dir), args.process_index, lambda: self.step_keys)
+        for callback in (self.signals, seen, self.watchdog):
+            if callback:
+                self.add_callback(callback)
         # Qwen3-VL declares that it takes no loss arguments; the division below is ours, so this holds for every family.
         self.model_accepts_loss_kwargs = True
 
@@ -111,7 +123,9 @@ class PuzzleTrainer(SFTTrainer):
     def get_batch_samples(
         self, epoch_iterator: Iterator[dict[str, Any]], num_batches: int, device: torch.device
     ) -> tuple[list[dict[str, Any]], Any]:
-        return super().get_batch_samples(self._on_the_clock(epoch_iterator), num_batches, device)
+        samples, weight = super().get_batch_samples(self._on_the_clock(epoch_iterator), num_batches, device)
+        self.step_keys = [batch["keys"] for batch in samples]
+        return samples, weight
 
     def _on_the_clock(self, batches: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The same batches; counts the time that the loop waits for them, in which a GPU may still be at work."""
@@ -144,7 +158,15 @@ class PuzzleTrainer(SFTTrainer):
         sums = (result.counts, result.by_part)
         self._sums = sums if self._sums is None else (self._sums[0] + sums[0], self._sums[1] + sums[1])
         # DDP averages gradients over processes, and the divisor is already the sum over them
-        return result.weighted_nll / num_items_in_batch.float() * self.accelerator.num_processes
+        loss = result.weighted_nll / num_items_in_batch.float() * self.accelerator.num_processes
+        self._losses.append(loss.detach())
+        return loss
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
+        losses, self._losses = self._losses, []
+        check_finite(self.state.global_step, losses, self.step_keys, norm)
+        return norm
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs and self._sums is not None:
@@ -184,6 +206,11 @@ class PuzzleTrainer(SFTTrainer):
         if not is_sharded(model):
             super()._move_model_to_device(model, device)
 
+    def beat(self) -> None:
+        """Something other than a step has got on."""
+        if self.watchdog:
+            self.watchdog.beat()
+
     # ---- checkpoints: complete or absent ----
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -196,14 +223,20 @@ class PuzzleTrainer(SFTTrainer):
             self._saving = True
             try:
                 Trainer._save_checkpoint(self, model, trial)  # TRL's own adds a model card that we do not want
+            except (OSError, RuntimeError, SafetensorError) as error:
+                raise RunError(not_saved(run, step, error)) from error
             finally:
                 self._saving = False
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
                 # pickled arguments that nobody reads: recipe.yaml says the same
                 (run / PARTIAL / f"checkpoint-{step}" / TRAINING_ARGS_NAME).unlink(missing_ok=True)
-                publish(run, step, keep=self._keep)
+                try:
+                    publish(run, step, keep=self._keep)
+                except OSError as error:
+                    raise RunError(not_saved(run, step, error)) from error
             self.accelerator.wait_for_everyone()
+            self.beat()
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         if is_sharded(self.model):
