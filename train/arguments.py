@@ -9,6 +9,7 @@ import torch
 from trl import SFTConfig
 
 from recipes.schema import Recipe
+from train.zero import zero_config
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +44,8 @@ def sft_arguments(recipe: Recipe, processes: int) -> SFTConfig:
     owned = {
         "output_dir": recipe.output_dir,
         "per_device_train_batch_size": train.micro_batch,
-        # of packs and balanced micro-batches, PuzzleTrainer knows the number
-        "gradient_accumulation_steps": accumulation_steps(recipe, processes) if train.batching == "plain" else 1,
+        "gradient_accumulation_steps": 1,  # PuzzleTrainer knows the number
+        "deepspeed": zero_config(train.sharding),
         "bf16": train.precision == "bf16",
         "use_cpu": on_cpu,
         "save_strategy": "steps",
