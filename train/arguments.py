@@ -40,6 +40,8 @@ def sft_arguments(recipe: Recipe, processes: int) -> SFTConfig:
         processes: training processes over all machines.
     """
     train = recipe.train
+    if train.batching == "plain":
+        accumulation_steps(recipe, processes)  # refuses at once what cannot be divided
     on_cpu = os.environ.get("ACCELERATE_USE_CPU", "false").lower() == "true" or not torch.cuda.is_available()
     owned = {
         "output_dir": recipe.output_dir,
