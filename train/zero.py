@@ -47,8 +47,10 @@ def place(model: Any, args: SFTConfig) -> None:
     if not args.hf_deepspeed_config.is_zero3():
         model.to(args.device)
         return
-    from deepspeed.zero import Init
+    from deepspeed import init_distributed
+    from deepspeed.runtime.zero import Init
 
+    init_distributed(dist_init_required=False)
     dtype = args.hf_deepspeed_config.dtype()
     if any(parameter.is_meta for parameter in model.parameters()):
         # memory that nobody has written to takes no room
@@ -70,7 +72,7 @@ def whole(engine: Any) -> Iterator[None]:
     Args:
         engine: DeepSpeed's, or a partitioned model that it does not have yet.
     """
-    from deepspeed.zero import GatheredParameters
+    from deepspeed.runtime.zero import GatheredParameters
 
     with GatheredParameters(list(engine.parameters())):
         remove_hooks(engine)  # they would give the weights away after each use
