@@ -95,6 +95,7 @@ def load_model(
             config = _config(family, name, model.revision)
             with init_empty_weights():
                 built = family.model_class._from_config(config, dtype=dtype, attn_implementation=attention)
+            built.tie_weights()  # each parameter has become one of its own
         else:
             built = _pretrained(family, name, model.revision, attention, dtype)
         processor = _limited_processor(family, name, model.revision, built.config, model)

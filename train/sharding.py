@@ -143,7 +143,7 @@ def load_for_training(
 
     def load(*, empty: bool) -> Loaded:
         flash = recipe.train.precision == "bf16" and device.type == "cuda"
-        log = logger.debug if empty else logger.info
+        log = logger.info if empty else logger.debug  # once
         dtype = load_dtype(recipe.train)
         loaded = load_model(recipe.model, seed=recipe.seed, dtype=dtype, flash=flash, empty=empty, log=log)
         set_seed(recipe.seed)

@@ -13,6 +13,8 @@ import torch
 import yaml
 
 from eval_hooks.records import read_records
+from models.load import load_model
+from recipes.loader import load_recipe
 from tests.entry.conftest import ROOT, command, surroundings
 from tests.entry.test_sft import SMALL, losses, weights
 
@@ -84,7 +86,11 @@ def test_processes_that_share_a_model_learn_and_answer_what_one_does_and_continu
 ):
     if sharding == "zero3":
         make_zero_run_here(monkeypatch)
-    common = [*RUN, f"model={model}", *how, "trainer.num_train_epochs=1"]
+    small = load_model(load_recipe(["recipe=mixed_grid", f"model={model}"]).model, seed=0, dtype=torch.float32)
+    for part in (small.model, small.processor):
+        part.save_pretrained(tmp_path / "weights")
+    files = ["model.scratch=null", "model.pretrained=weights"]  # which only the first process reads
+    common = [*RUN, f"model={model}", *files, *how, "trainer.num_train_epochs=1"]
     launch("train/sft.py", *common, "output_dir=one")
     sharded = [*common, f"train.sharding={sharding}"]
     done = launch("tests/entry/look_inside.py", *sharded, "output_dir=two", config="cpu2.yaml")
