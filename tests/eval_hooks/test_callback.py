@@ -29,6 +29,9 @@ class PlainTrainer(Trainer):
     def whole_model(self):
         return nullcontext()
 
+    def beat(self):
+        pass
+
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         loss = model(**inputs).loss
         return loss * (1 + torch.rand(1)[0])
