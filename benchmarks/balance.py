@@ -1,6 +1,6 @@
-"""How evenly the mixed grid's steps are shared between processes, on a Qwen3-VL-8B, by arithmetic.
+"""How evenly the mixed grid's steps are shared between processes, on a Qwen3-VL-8B and a Gemma3-12B, by arithmetic.
 
-    python benchmarks/balance.py [processes=8] [max_pack_tokens=16384]
+    python benchmarks/balance.py [processes=8] [max_pack_tokens=N]    # N: the model file's max_tokens
 
 All 6,500 puzzles of recipes/mixed_grid.yaml are posed and counted; nothing is rendered or run. Image tokens, patches
 and sizes of the layers are the model's own; the text is counted by the tokenizer of a model from scratch, which takes
@@ -13,10 +13,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image
-from transformers import Qwen3VLConfig
+from transformers import Gemma3Config, Qwen3VLConfig
 
 from data_mix.order import EpochOrder
 from data_mix.streams import stream
@@ -50,14 +51,38 @@ CONFIG_8B = Qwen3VLConfig(
 )
 
 
-def counted_encoder() -> Encoder:
-    """Tokenizer from scratch, image limits of the 8B."""
-    limits = load_recipe(["recipe=mixed_grid"]).model.image
-    model = load_recipe(["recipe=mixed_grid", "model=tiny_qwen3_vl"]).model.model_copy(update={"image": limits})
-    return load_encoder(model)
+CONFIG_12B = Gemma3Config(
+    text_config={
+        "vocab_size": 262208,
+        "hidden_size": 3840,
+        "intermediate_size": 15360,
+        "num_hidden_layers": 48,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 256,
+        "sliding_window": 1024,
+    },
+    vision_config={
+        "hidden_size": 1152,
+        "intermediate_size": 4304,
+        "num_hidden_layers": 27,
+        "num_attention_heads": 16,
+        "image_size": 896,
+        "patch_size": 14,
+    },
+)
+MODELS = {"qwen3_vl_8b": ("tiny_qwen3_vl", CONFIG_8B), "gemma3_12b": ("tiny_gemma3", CONFIG_12B)}
+"""Model file -> a model from scratch of its family, and its config."""
 
 
-def costs_of_the_mixed_grid(encoder: Encoder) -> dict[int, Cost]:
+def counted_encoder(model: str, scratch: str) -> Encoder:
+    """Tokenizer from scratch, image limits of the real model."""
+    limits = load_recipe(["recipe=mixed_grid", f"model={model}"]).model.image
+    small = load_recipe(["recipe=mixed_grid", f"model={scratch}"]).model
+    return load_encoder(small.model_copy(update={"image": limits}))
+
+
+def costs_of_the_mixed_grid(encoder: Encoder, config: Any) -> dict[int, Cost]:
     """Of every example, by its position in the run's order."""
     parts = load_recipe(["recipe=mixed_grid"]).data.parts
     costs: list[Cost] = []
@@ -70,7 +95,7 @@ def costs_of_the_mixed_grid(encoder: Encoder) -> dict[int, Cost]:
         puzzles = [task.pose(spec, photo, seed) for seed in range(part.count)]
         lengths = example_lengths(encoder, puzzles)
         flops = [
-            example_flops(encoder, CONFIG_8B, length, puzzle.image_sizes)
+            example_flops(encoder, config, length, puzzle.image_sizes)
             for length, puzzle in zip(lengths, puzzles, strict=True)
         ]
         costs += [Cost(length.total, one.total) for length, one in zip(lengths, flops, strict=True)]
@@ -104,19 +129,25 @@ def report(
 
 def main(argv: Sequence[str]) -> None:
     given = dict(argument.split("=", 1) for argument in argv)
-    processes, max_tokens = int(given.get("processes", 8)), int(given.get("max_pack_tokens", 16384))
-    batch = load_recipe(["recipe=mixed_grid"]).train.effective_batch
-    costs = costs_of_the_mixed_grid(counted_encoder())
+    processes = int(given.get("processes", 8))
+    for model, (scratch, config) in MODELS.items():
+        recipe = load_recipe(["recipe=mixed_grid", f"model={model}"])
+        max_tokens = int(given.get("max_pack_tokens", recipe.model.max_tokens))
+        print(f"\n{model}")
+        compare(
+            costs_of_the_mixed_grid(counted_encoder(model, scratch), config), processes, max_tokens,
+            recipe.train.effective_batch, packs=recipe.model.family != "gemma3",
+        )  # fmt: skip
+
+
+def compare(costs: dict[int, Cost], processes: int, max_tokens: int, batch: int, *, packs: bool) -> None:
     order = EpochOrder(len(costs), batch, seed=0)
     steps = list(order.possible_steps(order.steps_per_epoch))
     print(f"\n{len(steps)} steps of {batch} on {processes} processes, at most {max_tokens:,} tokens in a bin")
     print(f"{'':<34}{'mean':>8}{'p95':>8}{'max':>8}{'in lockstep':>12}{'bins':>8}{'useful':>10}{'ms/step':>10}")
     tokens_only = {position: Cost(cost.tokens, cost.tokens) for position, cost in costs.items()}
-    for name, known, padded in (
-        ("packed", costs, False),
-        ("packed, by tokens alone", tokens_only, False),
-        ("balanced", costs, True),
-    ):
+    packed = [("packed", costs, False), ("packed, by tokens alone", tokens_only, False)] if packs else []
+    for name, known, padded in (*packed, ("balanced", costs, True)):
         arrange = balanced(known, steps, max_tokens=max_tokens, padded=padded, processes=processes)
         report(name, arrange, steps, costs, padded)
     for micro_batch in (1, batch // processes):

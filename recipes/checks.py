@@ -248,7 +248,8 @@ def _train_problems(train: Train) -> list[str]:
         return [problem("train.max_pack_tokens", str(train.max_pack_tokens), allowed, advice)]
     if not plain and train.micro_batch != 1:
         allowed = f"1 where train.batching={train.batching}: tokens, not examples, fill a micro-batch"
-        return [problem("train.micro_batch", str(train.micro_batch), allowed, "do set train.max_pack_tokens instead")]
+        advice = "do set train.max_pack_tokens instead, or train.batching=plain"
+        return [problem("train.micro_batch", str(train.micro_batch), allowed, advice)]
     if train.effective_batch % train.micro_batch:
         allowed = f"a whole multiple of train.micro_batch, {train.micro_batch}"
         return [problem("train.effective_batch", str(train.effective_batch), allowed, "do change one of the two")]

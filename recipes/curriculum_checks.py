@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from recipes.fields import did_you_mean, problem, shown
+from recipes.fields import did_you_mean, dotted, problem, shown
 from recipes.schema import Curriculum, Eval
+
+
+def unknown_part(place: tuple[str, ...], known: Collection[str]) -> str:
+    """Said of a name, the last of `place`, that is none of the parts. It may be one that an override has dropped."""
+    near = did_you_mean(place[-1], known).removeprefix("did you mean ").rstrip("?")
+    advice = f"do remove it, {dotted(place)}=null" + (f", or write {near}" if near in known else "")
+    return problem(place, "an unknown part", ", ".join(known), advice)
 
 
 def curriculum_problems(
@@ -21,11 +28,7 @@ def curriculum_problems(
     for name, stage in curriculum.stages.items():
         at = ("data", "curriculum", "stages", name)
         for inside, named, known in (("shares", stage.shares, parts), ("until", stage.until or {}, evaluated)):
-            problems += [
-                problem((*at, inside, part), "an unknown part", ", ".join(known), did_you_mean(part, known))
-                for part in named
-                if part not in known
-            ]
+            problems += [unknown_part((*at, inside, part), known) for part in named if part not in known]
         last = name == list(curriculum.stages)[-1]
         if last and (stage.steps is not None or stage.until is not None):
             allowed = "neither steps nor until in the last stage, which lasts to the end of the run"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from recipes.fields import did_you_mean, problem, shown
+from recipes.curriculum_checks import unknown_part
+from recipes.fields import problem, shown
 from recipes.schema import Eval, Train
 
 _AT = ("train", "inverse_accuracy")
@@ -29,11 +30,7 @@ def weighting_problems(trained: Train, parts: Collection[str], evaluated: Collec
         return [problem(_AT, "nothing", "accuracy, records or adaptive: true", "do set one of them")]
     problems = []
     if given.accuracy is not None:
-        problems += [
-            problem((*_AT, "accuracy", name), "an unknown part", ", ".join(parts), did_you_mean(name, parts))
-            for name in given.accuracy
-            if name not in parts
-        ]
+        problems += [unknown_part((*_AT, "accuracy", name), parts) for name in given.accuracy if name not in parts]
         if missing := [name for name in parts if name not in given.accuracy]:
             got, allowed = f"nothing for {', '.join(missing)}", "a number from 0 to 1 for every training part"
             problems.append(problem((*_AT, "accuracy"), got, allowed, "do add them"))

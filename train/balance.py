@@ -17,6 +17,9 @@ from data_mix.order import Order
 from recipes.schema import Recipe
 from train.arguments import accumulation_steps
 
+USEFUL = 0.98
+"""Of the tokens in padded rows, where the number of micro-steps can make it so."""
+
 
 class Cost(NamedTuple):
     """What an example takes."""
@@ -84,6 +87,12 @@ class Balanced:
         kind = one if self.micro_steps == 1 else several
         return f"{self.micro_steps} {kind} of at most {self.max_tokens:,} tokens x processes {self.processes}"
 
+    def useful(self, steps: Iterable[Sequence[int]]) -> float:
+        """The share of what these steps compute that is no padding."""
+        bins = [[self.costs[example].tokens for example in bin_] for step in steps for bin_ in self(step) if bin_]
+        computed = (len(bin_) * max(bin_) if self.padded else sum(bin_) for bin_ in bins)
+        return sum(map(sum, bins)) / sum(computed)
+
     def _split(self, bins: list[list[int]]) -> list[list[int]]:
         """Rows in more bins, up to all micro-steps: each cut is where it saves most padding."""
         while len(bins) < self.micro_steps:
@@ -105,6 +114,8 @@ def balanced(
 ) -> Balanced:
     """The arrangement with as many micro-steps as the neediest of a run's steps takes.
 
+    Rows get more of them, until USEFUL of all tokens are no padding: fewer examples, of like length, share a bin.
+
     Args:
         costs: of every example in steps.
         steps: the examples of each optimizer step.
@@ -119,8 +130,15 @@ def balanced(
             f"train.max_pack_tokens={longest} or more"
         )
     fewest = fewest_rows if padded else fewest_packs
-    needs = (len(fewest(share, costs, max_tokens)) for step in steps for share in shared(step, costs, processes))
-    return Balanced(costs, max_tokens, padded, processes, micro_steps=max(needs))
+    steps = list(steps)
+    shares = [share for step in steps for share in shared(step, costs, processes)]
+    needed = max(len(fewest(share, costs, max_tokens)) for share in shares)
+    most = max(map(len, shares)) if padded else needed
+    for micro_steps in range(needed, most + 1):
+        arrangement = Balanced(costs, max_tokens, padded, processes, micro_steps)
+        if not padded or micro_steps == most or arrangement.useful(steps) >= USEFUL:
+            break
+    return arrangement
 
 
 def shared(examples: Sequence[int], costs: Mapping[int, Cost], processes: int) -> list[list[int]]:
@@ -174,14 +192,16 @@ class StepBatches(Sampler[list[int]]):
     Ends where the run ends, so that no worker prepares what nobody trains on.
     """
 
-    def __init__(self, order: Order, steps: int, arrange: Arrangement) -> None:
+    def __init__(self, order: Order, steps: int, arrange: Arrangement, *, packed: bool = False) -> None:
         """
         Args:
             steps: optimizer steps of the whole run.
+            packed: whether the examples of a bin are one row.
         """
         self.order = order
         self.steps = steps
         self.arrange = arrange
+        self.packed = packed
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -220,4 +240,4 @@ def step_batches(
             padded=not packed,
             processes=processes,
         )
-    return StepBatches(order, steps, arrange)
+    return StepBatches(order, steps, arrange, packed=packed)

@@ -16,7 +16,7 @@ from data_mix.order import Order
 from models.flops import example_flops
 from models.lengths import Lengths, example_lengths
 from models.load import Loaded
-from recipes.schema import Curriculum
+from recipes.schema import Curriculum, Recipe
 from train.balance import Cost
 
 logger = logging.getLogger(__name__)
@@ -93,6 +93,22 @@ def check_lag(curriculum: Curriculum | None, micro_steps: int, workers: int, pre
             f"data.curriculum.lag: got {curriculum.lag}, but {workers} workers prepare up to {ahead} steps ahead; "
             f"set data.curriculum.lag={ahead} or more, or lower train.workers"
         )
+
+
+def idle_decisions(recipe: Recipe, steps: int) -> list[str]:
+    """A line for each choice by score that comes too late to change anything, in a run of so many steps."""
+    every, curriculum, lines = recipe.train.checkpoint_every, recipe.data.curriculum, []
+    if recipe.train.inverse_accuracy.adaptive and every >= steps:
+        lines.append(f"adaptive weights stay as they are: the first evaluation is after step {every}, of {steps}")
+    start = 0
+    for name, stage in list(curriculum.stages.items())[:-1] if curriculum else ():
+        evaluated = (start // every + 1) * every
+        ends = [start + stage.steps] if stage.steps else []
+        start = min([*ends, evaluated + curriculum.lag] if stage.until else ends)
+        if start >= steps:
+            lines.append(f"the curriculum's stage {name} lasts to the end: the next begins at step {start}, of {steps}")
+            break
+    return lines
 
 
 def check_lengths(loaded: Loaded, mixture: Mixture, measured: Mapping[int, Measured]) -> None:

@@ -42,7 +42,7 @@ def answer_loss(
     Raises:
         ValueError: the model's logits are more than the product of hidden states and one weight matrix.
     """
-    head = _plain_head(model)
+    head = plain_head(model)
     scored: list[AnswerLoss] = []
 
     def score(hidden: torch.Tensor) -> torch.Tensor:  # (A, H)
@@ -147,7 +147,12 @@ def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -
         total.addmm_(left.float(), right.float())
 
 
-def _plain_head(model: nn.Module) -> nn.Linear:
+def plain_head(model: nn.Module) -> nn.Linear:
+    """The LM head.
+
+    Raises:
+        ValueError: the model's logits are more than the product of hidden states and one weight matrix.
+    """
     inner = extract_model_from_parallel(model)
     head = inner.get_output_embeddings()
     if not isinstance(head, nn.Linear) or head.bias is not None:

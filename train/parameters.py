@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -41,8 +42,20 @@ def group_by_tower(
     for tower, rate in rates.items():
         for group in optimizer.param_groups:
             if parameters := [parameter for parameter in group["params"] if towers[parameter] == tower]:
-                split.append({**group, "params": parameters, "lr": rate})
+                split.append({**group, "params": parameters, "lr": rate, "tower": tower})
     optimizer.param_groups = split
+
+
+def set_rates(optimizer: torch.optim.Optimizer, scheduler: Any, rates: Mapping[str, float]) -> None:
+    """Give the groups of `group_by_tower`, read back from a checkpoint, the rates of a recipe that has changed since.
+
+    The schedule stays where it is.
+    """
+    for group in optimizer.param_groups:
+        rate, before = rates[group["tower"]], group["initial_lr"]
+        group["lr"] *= rate / before if before else 1
+        group["initial_lr"] = rate
+    scheduler.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
 
 
 @dataclass(frozen=True)

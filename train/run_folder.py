@@ -14,7 +14,7 @@ import yaml
 
 from eval_hooks.run_files import RECIPE, checkpoint_folders, checkpoints, what_is_missing
 from recipes.loader import to_yaml
-from recipes.schema import Recipe, Towers
+from recipes.schema import Recipe, Towers, Train
 from train.checkpoints import PARTIAL
 
 logger = logging.getLogger(__name__)
@@ -38,9 +38,12 @@ _MUST_AGREE = (
     "model.scratch",
     "train.method",
     "train.lora.rank",
+    "train.lora.alpha",
     *(f"train.towers.{tower}.{field}" for tower in Towers.model_fields for field in ("method", "targets")),
 )
 """Fields that decide which weights and which optimizer state a checkpoint holds."""
+_METHODS = ("train.method", *(f"train.towers.{tower}.method" for tower in Towers.model_fields))
+"""Fields that say together how each tower trains."""
 _MAY_DIFFER = ("resume", "dry_run", "output_dir", "wandb")
 """Recipe sections that may change between a run and its continuation without a word."""
 
@@ -72,6 +75,8 @@ def open_run_folder(recipe: Recipe) -> Path | None:
     stored = folder / RECIPE
     if stored.is_file():
         for name, (before, now) in _differences(stored.read_text(), to_yaml(recipe)).items():
+            if name in _METHODS and _methods(stored.read_text()) == recipe.train.methods():
+                continue
             if name.startswith(_MUST_AGREE):
                 raise ValueError(
                     f"{name}: got {now}, but the run in {folder} has {before}; its weights fit that only; "
@@ -79,6 +84,12 @@ def open_run_folder(recipe: Recipe) -> Path | None:
                 )
             logger.warning("resume: %s was %s in the stored recipe and is %s now", name, before, now)
     return found[-1]
+
+
+def _methods(stored: str) -> dict[str, str] | None:
+    """How each tower trains by a stored recipe."""
+    given = yaml.safe_load(stored).get("train", {})
+    return Train.model_validate({name: given[name] for name in ("method", "towers") if name in given}).methods()
 
 
 def write_provenance(recipe: Recipe, environment: dict[str, object]) -> None:

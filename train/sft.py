@@ -31,9 +31,10 @@ from recipes.schema import Recipe
 from train import require_this_clone
 from train.arguments import sft_arguments
 from train.balance import step_batches
-from train.check import check_lag, check_lengths, example_costs, measure_examples, num_steps
+from train.check import check_lag, check_lengths, example_costs, idle_decisions, measure_examples, num_steps
 from train.console import refusal, set_up_logging
 from train.guard import RunError
+from train.head import plain_head
 from train.packing import packs
 from train.parameters import describe_parameters, learning_rates
 from train.progress import Progress
@@ -56,6 +57,8 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     check_sharding(recipe, processes, dict(os.environ))
     check_wandb(recipe)
     check_towers(FAMILIES[recipe.model.family], recipe.train)
+    scores = Scores()
+    weights = PartWeights(recipe, scores)
     checkpoint = open_run_folder(recipe)
     args = sft_arguments(recipe, processes)
     steps = num_steps(
@@ -63,6 +66,8 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
         recipe.train.effective_batch, args.num_train_epochs, args.max_steps,
     )  # fmt: skip
     logger.info("recipe %s, %s process(es), %s: %s steps", recipe.name, processes, args.device.type, steps)
+    for line in idle_decisions(recipe, steps):
+        logger.warning(line)
 
     # mixture
     with args.main_process_first(local=True, desc="reading the photos"):
@@ -75,12 +80,12 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
 
     # model and processor
     loaded, sharding = load_for_training(recipe, checkpoint, args.device, rank, processes)
+    plain_head(loaded.model)
     rates = learning_rates(recipe.train, args.learning_rate)
     logger.info("what trains\n%s", describe_parameters(loaded.model, loaded.family, rates))
     spread(recipe, loaded, sharding, args)
 
     # trainer
-    scores = Scores()
     order = training_order(recipe, mixture, scores)
     measured = measure_examples(loaded, mixture, order.positions(steps), rank, processes)
     check_lengths(loaded, mixture, measured)
@@ -91,7 +96,7 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
         recipe.data.curriculum, batches.arrange.micro_steps, recipe.train.workers, args.dataloader_prefetch_factor or 2
     )
     logger.info("effective batch %s = %s; %s steps", recipe.train.effective_batch, batches.arrange.describe(), steps)
-    trainer = PuzzleTrainer(recipe, loaded, mixture, batches, PartWeights(recipe, scores), args)
+    trainer = PuzzleTrainer(recipe, loaded, mixture, batches, weights, args)
     prove(trainer, measured)
     evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture, scores)
     trainer.remove_callback(PrinterCallback)

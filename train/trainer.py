@@ -26,8 +26,8 @@ from train.batches import Collator, as_dataset
 from train.checkpoints import PARTIAL, not_saved, publish
 from train.guard import RunError, StopOnSignal, Watchdog, check_finite
 from train.loss import token_loss
-from train.packing import allow_packs, packs
-from train.parameters import group_by_tower, learning_rates
+from train.packing import allow_packs
+from train.parameters import group_by_tower, learning_rates, set_rates
 from train.seen import SeenPuzzles
 from train.sharded_state import load_optimizer, save_optimizer
 from train.weighting import PartWeights
@@ -54,12 +54,12 @@ class PuzzleTrainer(SFTTrainer):
         self._loaded = loaded
         self.batches = batches
         self._rates = learning_rates(recipe.train, args.learning_rate)
+        self._step_rates: dict[str, float] = {}
         args.gradient_accumulation_steps = batches.arrange.micro_steps
         sharded = is_sharded(loaded.model)
         if sharded:  # or each process would keep the gradients of the whole model until the last micro-batch
             args.accelerator_config.gradient_accumulation_kwargs = {"sync_each_batch": True}
-        packed = packs(recipe, loaded)
-        if packed:
+        if batches.packed:
             allow_packs(loaded)
         self._keep = recipe.train.keep_checkpoints
         self._saving = False
@@ -76,7 +76,11 @@ class PuzzleTrainer(SFTTrainer):
             args=args,
             train_dataset=as_dataset(mixture),
             data_collator=Collator(
-                loaded, weights.parts, recipe.train.predictable_weight, packed, always_image=args.world_size > 1
+                loaded,
+                weights.parts,
+                recipe.train.predictable_weight,
+                batches.packed,
+                always_image=args.world_size > 1,
             ),
             processing_class=loaded.processor,
             **kwargs,
@@ -95,6 +99,10 @@ class PuzzleTrainer(SFTTrainer):
             super().create_optimizer(model)
             group_by_tower(self.optimizer, self.model if model is None else model, self._loaded.family, self._rates)
         return self.optimizer
+
+    def _get_learning_rate(self) -> float:
+        self._step_rates = {group["tower"]: group["lr"] for group in self.optimizer.param_groups}
+        return next(iter(self._step_rates.values()))
 
     def get_train_dataloader(self) -> DataLoader:
         # the library's own takes batches of one size only, and repeats examples where they do not divide
@@ -189,10 +197,9 @@ class PuzzleTrainer(SFTTrainer):
             waited = torch.tensor([self._waited_s / seconds], device=self.args.device)
             logs["data_wait"] = self.accelerator.gather(waited).max().item()
             self._sums, self._last_log, self._waited_s = None, now, 0.0
-        if logged := logs.get("learning_rate"):  # of the first tower that trains; the schedule scales all alike
-            first, *_ = self._rates.values()
-            others = {tower: rate for tower, rate in self._rates.items() if rate != first}
-            logs |= {f"learning_rate_{tower}": logged * rate / first for tower, rate in others.items()}
+        if "learning_rate" in logs:  # of the first tower that trains
+            others = {tower: rate for tower, rate in self._step_rates.items() if rate != logs["learning_rate"]}
+            logs |= {f"learning_rate_{tower}": rate for tower, rate in others.items()}
         Trainer.log(self, logs, start_time)
 
     @contextmanager
@@ -266,6 +273,8 @@ class PuzzleTrainer(SFTTrainer):
         elif checkpoint is not None:
             load_optimizer(Path(checkpoint), self.model, self.optimizer.optimizer)
             self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint, SCHEDULER_NAME), weights_only=True))
+        if checkpoint is not None:
+            set_rates(self.optimizer, self.lr_scheduler, self._rates)  # the recipe's, if they are others by now
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         # the library's own loads Gemma3's hub-style keys into nothing, silently

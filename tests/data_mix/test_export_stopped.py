@@ -84,9 +84,10 @@ def test_an_export_killed_twice_is_the_unbroken_one_byte_for_byte(asked, started
 
 
 def test_ctrl_c_leaves_a_folder_to_continue_and_no_process(asked, started, tmp_path):
-    command = asked("split=train", "shard=2", "out=out", *MANY)
+    longer = [f"data.parts.{part}.count=200" for part in ("2x2", "probe", "plain")]  # not over before it is stopped
+    command = asked("split=train", "shard=2", "out=out", *MANY, *longer)
     with started(*command) as process:
-        read_until(process, 6, 60)
+        read_until(process, 6, 600)
         workers = psutil.Process(process.pid).children(recursive=True)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         said = process.stderr.read().decode()
@@ -95,7 +96,7 @@ def test_ctrl_c_leaves_a_folder_to_continue_and_no_process(asked, started, tmp_p
     assert "what is written stays, and the same command continues" in said
     assert "Traceback" not in said
     assert run(*command) == 0
-    assert len(rows_in(tmp_path / "out")) == 60
+    assert len(rows_in(tmp_path / "out")) == 600
 
 
 def test_a_photo_that_vanishes_meanwhile_is_named(asked, tmp_path):

@@ -36,7 +36,7 @@ def test_puzzles_pairs_rows_and_conversations_train_together(launch, tmp_path, m
         f"data.parts.plain={{task: jigshape, spec: {PLAIN}, count: 4, paired_with: 4x4}}",
         f"data.parts.rows={rows.format('train')}", f"data.parts.chat={chat.format('train')}",
         f"eval.parts={{rows: {rows.format('held')}, chat: {chat.format('held')}}}",
-        "train.effective_batch=4", "train.micro_batch=2", "train.workers=2", "trainer.max_steps=4",
+        "train.effective_batch=4", "train.workers=2", "trainer.max_steps=4",
         "eval.count=0", "eval.final_count=2", "output_dir=run",
     )  # fmt: skip
     for part in ("4x4", "plain", "rows", "chat"):

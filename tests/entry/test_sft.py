@@ -32,6 +32,12 @@ def weights(checkpoint: Path) -> dict[str, object]:
     return {name: t for file in sorted(checkpoint.glob("*.safetensors")) for name, t in load_file(file).items()}
 
 
+def moments(checkpoint: Path) -> list[torch.Tensor]:
+    """AdamW's mean gradient of every trained parameter."""
+    state = torch.load(checkpoint / "optimizer.pt", weights_only=True)["state"]
+    return [of_parameter["exp_avg"] for of_parameter in state.values()]
+
+
 @pytest.mark.parametrize(
     ("model", "method", "evaluated"),
     [
@@ -75,15 +81,11 @@ def test_two_processes_train_and_evaluate_as_one(model, method, launch, tmp_path
     single, double = losses(tmp_path / "one/checkpoint-2"), losses(tmp_path / "two/checkpoint-2")
     assert len(single) == 2
     assert double == pytest.approx(single, abs=1e-5)
+    for one, other in zip(moments(tmp_path / "one/checkpoint-2"), moments(tmp_path / "two/checkpoint-2"), strict=True):
+        torch.testing.assert_close(other, one, atol=1e-5, rtol=1e-5)
     keys = [record.key for record in read_records(tmp_path / "one/records/final.jsonl").records]
     assert len(keys) == 5
     assert [record.key for record in read_records(tmp_path / "two/records/final.jsonl").records] == keys
-
-
-def moments(checkpoint: Path) -> list[torch.Tensor]:
-    """AdamW's mean gradient of every trained parameter."""
-    state = torch.load(checkpoint / "optimizer.pt", weights_only=True)["state"]
-    return [of_parameter["exp_avg"] for of_parameter in state.values()]
 
 
 def test_two_processes_train_on_weighted_packs_as_one_does_on_single_examples(launch, tmp_path):
@@ -96,11 +98,31 @@ def test_two_processes_train_on_weighted_packs_as_one_does_on_single_examples(la
     ]  # fmt: skip
     launch("train/sft.py", *common, "output_dir=one")
     two = launch("train/sft.py", *common, "train.batching=packed", "output_dir=two", config="cpu2.yaml")
-    assert "packs of at most 16,384 tokens x processes 2; 2 steps" in two.stderr
+    assert "1 pack of at most 16,384 tokens x processes 2; 2 steps" in two.stderr
     single, double = losses(tmp_path / "one/checkpoint-2"), losses(tmp_path / "two/checkpoint-2")
     assert len(single) == 2
     assert double == pytest.approx(single, abs=1e-5)
     for one, other in zip(moments(tmp_path / "one/checkpoint-2"), moments(tmp_path / "two/checkpoint-2"), strict=True):
+        torch.testing.assert_close(other, one, atol=1e-5, rtol=1e-5)
+
+
+def test_on_two_processes_a_weight_of_nothing_is_absence_and_only_ratios_count(launch, tmp_path):
+    """One step of all examples, in packs on two processes, against one without the part that weighs nothing."""
+    common = [
+        "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "train.precision=fp32", "trainer.max_steps=1",
+        "data.parts.4x4.count=4", "data.parts.8x8.count=2", "data.parts.16x16=null",
+        "train.weighting=inverse_accuracy", "train.checkpoint_every=1",
+    ]  # fmt: skip
+    launch(
+        "train/sft.py", *common, "output_dir=one", "data.parts.12x12=null", "train.effective_batch=6",
+        "train.inverse_accuracy.accuracy={4x4: 0.8, 8x8: 0.2}",
+    )  # fmt: skip
+    launch(
+        "train/sft.py", *common, "output_dir=two", "data.parts.12x12.count=1", "train.effective_batch=7",
+        "train.batching=packed", "train.inverse_accuracy.accuracy={4x4: 0.98, 8x8: 0.92, 12x12: 1}", config="cpu2.yaml",
+    )  # fmt: skip
+    assert losses(tmp_path / "two/checkpoint-1") == pytest.approx(losses(tmp_path / "one/checkpoint-1"), abs=1e-5)
+    for one, other in zip(moments(tmp_path / "one/checkpoint-1"), moments(tmp_path / "two/checkpoint-1"), strict=True):
         torch.testing.assert_close(other, one, atol=1e-5, rtol=1e-5)
 
 

@@ -27,12 +27,12 @@ def stages(text):
         ([stages("a: {shares: {4x4: 0}}")], "data.curriculum.stages.a.shares.4x4: got 0; allowed: a number > 0"),
         (
             [stages("a: {shares: {4x5: 1}}")],
-            "data.curriculum.stages.a.shares.4x5: got an unknown part; allowed: 4x4, 8x8, 12x12, 16x16; did",
+            "data.curriculum.stages.a.shares.4x5: got an unknown part; allowed: 4x4, 8x8, 12x12, 16x16; do ",
         ),
         (
             [stages("a: {shares: {4x4: 1}, until: {5x5: 1}}, b: {shares: {4x4: 1}}"),
              "eval.parts={2x2: {task: jigshape, spec: {grid: 2}, count: 1}}"],
-            "data.curriculum.stages.a.until.5x5: got an unknown part; allowed: 2x2; do use one of these",
+            "data.curriculum.stages.a.until.5x5: got an unknown part; allowed: 2x2; do remove it, ",
         ),
         ([stages("a: {shares: {4x4: 1}, steps: 3}")], "data.curriculum.stages.a: got an end; allowed: neither"),
         (
@@ -61,7 +61,7 @@ def stages(text):
         ),
         (
             ["recipe=weighted_sft", "data.parts.16x16=null"],
-            "train.inverse_accuracy.accuracy.16x16: got an unknown part; allowed: 4x4, 8x8, 12x12",
+            "train.inverse_accuracy.accuracy.16x16: got an unknown part; allowed: 4x4, 8x8, 12x12; do remove it,",
         ),
         (
             ["recipe=weighted_sft", "train.inverse_accuracy.accuracy={4x4: 1, 8x8: 1, 12x12: 1, 16x16: 1}"],

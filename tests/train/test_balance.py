@@ -117,6 +117,18 @@ def test_a_step_that_needs_more_than_was_planned_stops_the_run():
         arrange([0, 1])
 
 
+@pytest.mark.parametrize("processes", [1, 2, 8])
+def test_rows_waste_little_on_any_number_of_processes(processes):
+    """About the lengths that the four grids have for a Gemma3, within its 8,192 tokens."""
+    grids = [Cost(690, 10), Cost(1030, 15), Cost(1680, 25), Cost(2720, 42)]
+    which = np.random.default_rng(0).choice(4, size=640, p=np.array([6, 4, 2, 1]) / 13)
+    costs, order = {at: grids[grid] for at, grid in enumerate(which)}, EpochOrder(640, 64, seed=0)
+    steps = list(order.possible_steps(10))
+    arrange = balanced(costs, steps, max_tokens=8192, padded=True, processes=processes)
+    assert arrange.useful(steps) >= 0.98
+    assert sorted(example for step in steps for bin_ in arrange(step) for example in bin_) == list(range(640))
+
+
 def test_batches_depend_on_seed_and_epoch_alone():
     bins = {}
     for seed in (0, 1):

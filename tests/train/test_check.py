@@ -11,7 +11,7 @@ from models.load import load_model
 from recipes.loader import load_recipe
 from recipes.schema import Curriculum
 from train.arguments import accumulation_steps
-from train.check import check_lag, check_lengths, measure_examples, num_steps
+from train.check import check_lag, check_lengths, idle_decisions, measure_examples, num_steps
 
 
 def quickstart(*overrides):
@@ -68,6 +68,27 @@ def test_a_curriculum_by_step_needs_no_lag():
     check_lag(None, 1, 2, prefetch=2)
     stages = {"a": {"shares": {"x": 1}, "steps": 1}, "b": {"shares": {"x": 1}}}
     check_lag(Curriculum.model_validate({"stages": stages, "lag": 1}), 1, 2, prefetch=2)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "steps", "told"),
+    [
+        ([], 1, []),
+        (["train.weighting=inverse_accuracy", "train.inverse_accuracy.adaptive=true"], 26, []),
+        (
+            ["train.weighting=inverse_accuracy", "train.inverse_accuracy.adaptive=true"],
+            25,
+            ["evaluation is after step"],
+        ),
+        (["recipe=mixed_grid_curriculum"], 102, []),
+        (["recipe=mixed_grid_curriculum"], 27, ["stage middle lasts to the end: the next begins at step 28, of 27"]),
+        (["recipe=mixed_grid_curriculum"], 18, ["stage small lasts to the end: the next begins at step 18, of 18"]),
+    ],
+)
+def test_a_choice_by_score_that_comes_too_late_is_told(overrides, steps, told):
+    lines = idle_decisions(load_recipe(["recipe=mixed_grid", *overrides]), steps)
+    assert len(lines) == len(told)
+    assert all(said in line for said, line in zip(told, lines, strict=True))
 
 
 def test_an_example_that_does_not_fit_is_named_with_the_length_it_needs(in_tmp_path):

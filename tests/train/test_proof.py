@@ -1,6 +1,7 @@
 """Proofs before the first step: they hold, and they fail where they must."""
 
 import pytest
+import torch
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -35,6 +36,14 @@ def test_packs_that_keep_examples_apart_pass(method, precision, mixed_recipe, tr
     trainer = trainer_of(recipe)
     proved(recipe, trainer)
     assert trainer.model.training
+
+
+def test_numbers_that_are_none_prove_nothing(mixed_recipe, trainer_of):
+    recipe = mixed_recipe("tiny_qwen3_vl", "train.batching=packed")
+    trainer = trainer_of(recipe)
+    torch.nn.init.constant_(trainer.model.lm_head.weight, float("nan"))
+    with pytest.raises(ValueError, match="move by nan in a pack"):
+        proved(recipe, trainer)
 
 
 def test_packs_in_which_an_example_sees_its_neighbour_are_refused(mixed_recipe, trainer_of, monkeypatch):

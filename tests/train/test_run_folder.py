@@ -77,6 +77,16 @@ def test_resume_with_other_weights_is_refused(tmp_path):
         open_run_folder(recipe_in(tmp_path, "resume=true", "train.method=lora"))
 
 
+def test_resume_with_the_same_method_said_in_other_words_is_no_change(tmp_path, caplog):
+    write_provenance(recipe_in(tmp_path, "train.method=lora"), {})
+    checkpoint(tmp_path / "checkpoint-1")
+    said = ["train.method=full", "train.towers={language: {method: lora}, vision: {method: frozen}, "
+            "projector: {method: frozen}}"]  # fmt: skip
+    with caplog.at_level(logging.WARNING):
+        open_run_folder(recipe_in(tmp_path, "resume=true", *said))
+    assert caplog.text == ""
+
+
 def test_resume_with_other_towers_is_refused_and_with_another_rate_is_told(tmp_path, caplog):
     write_provenance(recipe_in(tmp_path), {})
     checkpoint(tmp_path / "checkpoint-1")

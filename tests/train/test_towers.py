@@ -126,6 +126,25 @@ def test_rates_share_a_schedule_and_are_logged(mixed_recipe, trainer_of):
     assert not any("learning_rate_projector" in entry for entry in logged)
 
 
+def test_a_continued_run_has_the_rates_of_its_recipe_as_it_is(mixed_recipe, trainer_of):
+    def recipe(name, *overrides):
+        return mixed_recipe(
+            QWEN, *SMALL, "trainer.max_steps=3", "trainer.lr_scheduler_type=linear", "train.checkpoint_every=2",
+            "trainer.num_train_epochs=3", f"output_dir={name}", *overrides,
+        )  # fmt: skip
+
+    trainer_of(recipe("run")).train()
+    changed = recipe("other", "trainer.learning_rate=5e-4", "train.towers.vision.learning_rate=1e-4")
+    resumed = trainer_of(changed)
+    resumed.train(resume_from_checkpoint="run/checkpoint-2")
+    third = resumed.state.log_history[-2]
+    assert third["step"] == 3
+    # a linear schedule of three steps has a third left for the last
+    assert (third["learning_rate"], third["learning_rate_vision"]) == pytest.approx((5e-4 / 3, 1e-4 / 3))
+    used = {group["tower"]: group["initial_lr"] for group in resumed.optimizer.param_groups}
+    assert used == {"language": 5e-4, "vision": 1e-4, "projector": 5e-4}
+
+
 @pytest.mark.parametrize("model", [QWEN, GEMMA])
 @pytest.mark.parametrize("methods", [("full", FROZEN, "full"), ("lora", "lora", "full")], ids=["full", "lora"])
 def test_a_run_with_a_frozen_or_a_whole_tower_goes_on_bit_for_bit_and_loads_back(
