@@ -229,8 +229,10 @@ class Train(Section):
     """Steps between checkpoints, each of which is evaluated."""
     keep_checkpoints: PositiveInt | None = None
     """Newest checkpoints kept. None: all."""
-    sharding: Literal["none", "ddp"] | None = None
-    """None: none on one process, ddp on several."""
+    sharding: Literal["auto", "none", "ddp", "fsdp2", "zero2", "zero3"] = "auto"
+    """What each of several processes holds. ddp: the whole model. fsdp2, zero3: its share of weights, gradients and
+    optimizer state. zero2: all weights, its share of the rest. auto: ddp where the whole training state takes at most
+    60 % of a GPU, else fsdp2; none on one process. zero2 and zero3 need the deepspeed package."""
     workers: Annotated[int, Field(ge=0)] = 2
     """Data loader processes per training process."""
     stall_timeout_s: PositiveInt | None = 3600

@@ -73,6 +73,8 @@ class Collator:
     parts: tuple[str, ...]
     predictable_weight: float
     packed: bool = False
+    always_image: bool = False
+    """Put the blank image into a batch that has none, so that every process calls the vision tower every time."""
 
     def encode(self, posed: Posed, images: list[np.ndarray]) -> dict[str, torch.Tensor]:
         """One example, unpadded: every sequence field is (1, L); images as `Example` has them."""
@@ -115,6 +117,8 @@ class Collator:
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         encoded = [self.encode(row["posed"], row["images"]) for row in rows] or [self._blank()]
+        if self.always_image and not any("pixel_values" in one for one in encoded):
+            encoded.append(self._blank())
         batch = packed(self.loaded, encoded) if self.packed else padded(self.loaded, encoded)
         batch["ambiguous"] = torch.tensor([row["ambiguous"] for row in rows], dtype=torch.bool)
         return {**batch, "keys": [row["posed"].puzzle.key for row in rows]}

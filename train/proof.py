@@ -31,7 +31,8 @@ def prove(trainer: PuzzleTrainer, measured: Mapping[int, Measured]) -> None:
     check_labels(collator.loaded, rows[0]["posed"], collator(rows[:1]))
     if collator.packed:
         first, second = (collator.encode(row["posed"], row["images"]) for row in rows)
-        check_packs(collator.loaded, first, second, trainer._prepare_inputs, bf16=trainer.args.bf16)
+        with trainer.whole_model():
+            check_packs(collator.loaded, first, second, trainer._prepare_inputs, bf16=trainer.args.bf16)
 
 
 def check_labels(loaded: Loaded, posed: Posed, batch: dict[str, torch.Tensor]) -> None:

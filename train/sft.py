@@ -14,9 +14,8 @@ import os
 import sys
 from pathlib import Path
 
-import torch
 from accelerate import PartialState
-from transformers import PrinterCallback, set_seed
+from transformers import PrinterCallback
 
 from data_mix.curriculum import training_order
 from data_mix.mixture import evaluation_mixture, training_mixture
@@ -26,22 +25,22 @@ from eval_hooks.callback import EvalCallback
 from eval_hooks.summary import check_require
 from eval_hooks.wandb_log import check_wandb, start_wandb
 from models import FAMILIES
-from models.load import load_model
-from models.towers import check_towers, load_dtype, train_towers
+from models.towers import check_towers
 from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train import require_this_clone
-from train.arguments import check_sharding, sft_arguments
+from train.arguments import sft_arguments
 from train.balance import step_batches
 from train.check import check_lag, check_lengths, example_costs, idle_decisions, measure_examples, num_steps
 from train.console import refusal, set_up_logging
 from train.guard import RunError
 from train.head import plain_head
 from train.packing import packs
-from train.parameters import check_memory, describe_parameters, learning_rates
+from train.parameters import describe_parameters, learning_rates
 from train.progress import Progress
 from train.proof import prove
 from train.run_folder import environment, open_run_folder, write_provenance
+from train.sharding import check_sharding, load_for_training, spread
 from train.trainer import PuzzleTrainer
 from train.weighting import PartWeights
 
@@ -80,14 +79,11 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
         logger.info(line)
 
     # model and processor
-    flash = recipe.train.precision == "bf16" and args.device.type == "cuda"
-    loaded = load_model(recipe.model, seed=recipe.seed, dtype=load_dtype(recipe.train), flash=flash)
-    set_seed(recipe.seed)
-    loaded = train_towers(loaded, recipe.train)
+    loaded, sharding = load_for_training(recipe, checkpoint, args.device, rank, processes)
     plain_head(loaded.model)
     rates = learning_rates(recipe.train, args.learning_rate)
     logger.info("what trains\n%s", describe_parameters(loaded.model, loaded.family, rates))
-    check_memory(loaded.model, torch.cuda.mem_get_info()[1] if args.device.type == "cuda" else None)
+    spread(recipe, loaded, sharding, args)
 
     # trainer
     order = training_order(recipe, mixture, scores)

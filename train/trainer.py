@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from peft import PeftModel
 from safetensors import SafetensorError
 from torch.utils.data import DataLoader
 from transformers import Trainer
-from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+from transformers.trainer import SCHEDULER_NAME, TRAINING_ARGS_NAME
 from trl import SFTConfig, SFTTrainer
 
 from data_mix.mixture import Mixture
 from models.load import Loaded, load_weights_into
+from models.sharded import gathered, is_sharded, unsharded
 from recipes.schema import Recipe
 from train.balance import StepBatches
 from train.batches import Collator, as_dataset
@@ -26,7 +29,9 @@ from train.loss import token_loss
 from train.packing import allow_packs
 from train.parameters import group_by_tower, learning_rates, set_rates
 from train.seen import SeenPuzzles
+from train.sharded_state import load_optimizer, save_optimizer
 from train.weighting import PartWeights
+from train.zero import whole
 
 
 class PuzzleTrainer(SFTTrainer):
@@ -51,6 +56,9 @@ class PuzzleTrainer(SFTTrainer):
         self._rates = learning_rates(recipe.train, args.learning_rate)
         self._step_rates: dict[str, float] = {}
         args.gradient_accumulation_steps = batches.arrange.micro_steps
+        sharded = is_sharded(loaded.model)
+        if sharded:  # or each process would keep the gradients of the whole model until the last micro-batch
+            args.accelerator_config.gradient_accumulation_kwargs = {"sync_each_batch": True}
         if batches.packed:
             allow_packs(loaded)
         self._keep = recipe.train.keep_checkpoints
@@ -67,10 +75,17 @@ class PuzzleTrainer(SFTTrainer):
             model=loaded.model,
             args=args,
             train_dataset=as_dataset(mixture),
-            data_collator=Collator(loaded, weights.parts, recipe.train.predictable_weight, batches.packed),
+            data_collator=Collator(
+                loaded,
+                weights.parts,
+                recipe.train.predictable_weight,
+                batches.packed,
+                always_image=args.world_size > 1,
+            ),
             processing_class=loaded.processor,
             **kwargs,
         )
+        self.is_distributed_loading_by_transformers = sharded  # the library then neither wraps nor moves the model
         self.signals = StopOnSignal()
         seen = SeenPuzzles(Path(args.output_dir), args.process_index, lambda: self.step_keys)
         for callback in (self.signals, seen, self.watchdog):
@@ -88,11 +103,6 @@ class PuzzleTrainer(SFTTrainer):
     def _get_learning_rate(self) -> float:
         self._step_rates = {group["tower"]: group["lr"] for group in self.optimizer.param_groups}
         return next(iter(self._step_rates.values()))
-
-    def _load_optimizer_and_scheduler(self, checkpoint: Any) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None:
-            set_rates(self.optimizer, self.lr_scheduler, self._rates)  # the recipe's, if they are others by now
 
     def get_train_dataloader(self) -> DataLoader:
         # the library's own takes batches of one size only, and repeats examples where they do not divide
@@ -201,6 +211,16 @@ class PuzzleTrainer(SFTTrainer):
         finally:
             self._last_log += time.monotonic() - started
 
+    @contextmanager
+    def whole_model(self) -> Iterator[None]:
+        """Every process has all weights while the block runs, and may call the model on its own."""
+        with whole(self.model_wrapped) if is_deepspeed_zero3_enabled() else unsharded(self.model):
+            yield
+
+    def _move_model_to_device(self, model: Any, device: torch.device) -> None:
+        if not is_sharded(model):
+            super()._move_model_to_device(model, device)
+
     def beat(self) -> None:
         """Something other than a step has got on."""
         if self.watchdog:
@@ -232,6 +252,29 @@ class PuzzleTrainer(SFTTrainer):
                     raise RunError(not_saved(run, step, error)) from error
             self.accelerator.wait_for_everyone()
             self.beat()
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        if is_sharded(self.model):
+            state_dict = gathered(self.model, trained_only=isinstance(self.model, PeftModel))
+        if self.args.should_save:
+            super()._save(output_dir, state_dict)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if not is_sharded(self.model):
+            super()._save_optimizer_and_scheduler(output_dir)
+            return
+        save_optimizer(Path(output_dir), self.model, self.optimizer.optimizer)
+        if self.args.should_save:
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir, SCHEDULER_NAME))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if not is_sharded(self.model):
+            super()._load_optimizer_and_scheduler(checkpoint)
+        elif checkpoint is not None:
+            load_optimizer(Path(checkpoint), self.model, self.optimizer.optimizer)
+            self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint, SCHEDULER_NAME), weights_only=True))
+        if checkpoint is not None:
+            set_rates(self.optimizer, self.lr_scheduler, self._rates)  # the recipe's, if they are others by now
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         # the library's own loads Gemma3's hub-style keys into nothing, silently

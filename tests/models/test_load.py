@@ -52,6 +52,21 @@ def test_full_weights_come_back_bit_by_bit(model, build, tmp_path, style):
     assert not read.model.training
 
 
+def test_an_empty_model_differs_in_its_values_alone(model, build, tmp_path):
+    _save(build(model, seed=3), tmp_path)
+    stored = model.model_copy(update={"scratch": None, "pretrained": str(tmp_path)})
+    empty, full = (load_model(stored, seed=0, dtype=torch.bfloat16, empty=empty).model for empty in (True, False))
+    names = [name for name, _ in full.named_parameters()]  # a tied one has one name
+    assert [name for name, _ in empty.named_parameters()] == names
+    for name in names:
+        one, other = empty.get_parameter(name), full.get_parameter(name)
+        assert (one.device.type, one.shape, one.dtype) == ("meta", other.shape, other.dtype)
+    buffers = dict(full.named_buffers())
+    assert buffers.keys() == dict(empty.named_buffers()).keys()
+    assert all(torch.equal(buffer, buffers[name]) for name, buffer in empty.named_buffers())
+    assert {**empty.config.to_dict(), "_name_or_path": str(tmp_path)} == full.config.to_dict()
+
+
 @pytest.mark.parametrize("style", STYLES, ids=["hub_keys", "own_keys", "sharded"])
 def test_full_weights_are_loaded_in_place(model, build, tmp_path, style):
     written, target = build(model, seed=3), build(model, seed=4)
