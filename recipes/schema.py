@@ -56,6 +56,14 @@ class ImageSize(Section):
     """Gemma3: the square side that every image is squeezed to."""
 
 
+class Architecture(Section):
+    """Sizes of a pretrained model, as its config.json names them. Plans are made from them where that file is not at
+    hand; where it is, a run whose model has others is refused."""
+
+    text: dict[str, Any]
+    vision: dict[str, Any]
+
+
 class Model(Section):
     """A model file, recipes/models/NAME.yaml."""
 
@@ -64,6 +72,8 @@ class Model(Section):
     pretrained: str | None = None
     """Hub name or folder of the weights. Exactly one of pretrained and scratch is given."""
     revision: str | None = None
+    architecture: Architecture | None = None
+    """None: a plan needs the config.json of `pretrained`."""
     scratch: Scratch | None = None
     attention: Attention = Attention()
     image: ImageSize
