@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= $(CORES)
 export TOKENIZERS_PARALLELISM ?= false
 RUN := runs/quickstart-$(shell date -u +%Y%m%d-%H%M%S)
 
-.PHONY: help install quickstart test lint format clean
+.PHONY: help install quickstart test test-slow lint format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1 - /'
@@ -37,8 +37,12 @@ quickstart: $(STAMP) ## learn 2x2 puzzles from real photos on this machine's CPU
 	  echo "failed: quickstart, see above; do: look into $(RUN), then run make quickstart again (it takes a new folder)"; exit 1; }
 
 test: $(STAMP) ## install what is missing and run the tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist worksteal -m "not gpu" $(ARGS) || { \
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist worksteal -m "not gpu and not slow" $(ARGS) || { \
 	  echo "failed: tests; do: make test ARGS='--lf -x' runs the failed ones again"; exit 1; }
+
+test-slow: $(STAMP) ## the tests that take minutes: kills, full disks, no network
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist worksteal -m "slow and not gpu" $(ARGS) || { \
+	  echo "failed: slow tests; do: make test-slow ARGS='--lf -x' runs the failed ones again"; exit 1; }
 
 lint: $(STAMP) ## ruff and mypy
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy || { \

@@ -29,9 +29,10 @@ logger = logging.getLogger(__name__)
 
 
 class Clocked(Protocol):
-    """A trainer that can leave the time of an evaluation out of its speed."""
+    """A trainer that can leave the time of an evaluation out of its speed, and hear that it goes on."""
 
     def off_the_clock(self) -> AbstractContextManager[None]: ...
+    def beat(self) -> None: ...
 
 
 class EvalCallback(TrainerCallback):
@@ -83,19 +84,20 @@ class EvalCallback(TrainerCallback):
             dist.broadcast_object_list(found)
         for step, primary in found[0].items():
             self._scores.add(step, primary)
-        missing = state.global_step not in found[0]
+        due = state.global_step % self._recipe.train.checkpoint_every == 0  # else a signal made this checkpoint
+        missing = due and state.global_step not in found[0]
         if missing and state.global_step < state.max_steps:  # the run was stopped between saving and evaluating
             self._checkpoint(state)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if state.global_step < state.max_steps:
+        if state.global_step < state.max_steps and not control.should_training_stop:  # then it is made up for later
             self._checkpoint(state)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         count, final_count = self._recipe.eval.count, self._recipe.eval.final_count
-        if not len(self._larger):
+        if not len(self._larger) or state.global_step < state.max_steps:
             return
         records = self._evaluate(self._larger, state.global_step)
         if count:
@@ -118,6 +120,7 @@ class EvalCallback(TrainerCallback):
                 model_name=recipe.model.name,
                 step=step,
                 autocast=torch.bfloat16 if recipe.train.precision == "bf16" else None,
+                beat=self._trainer.beat,
             )
 
     def _report(self, name: str, state: TrainerState, mixture: Mixture, records: list[Record]) -> Summary:

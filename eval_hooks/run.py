@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import ceil
@@ -17,6 +18,7 @@ from eval_hooks.undisturbed import undisturbed
 from models.generation import generate
 from models.lengths import Lengths, example_lengths
 from models.load import Loaded
+from models.sharded import unsharded
 
 
 class Puzzles(Protocol):
@@ -98,6 +100,7 @@ def evaluate(
     protocol: str = "greedy",
     autocast: torch.dtype | None = None,
     progress: bool = True,
+    beat: Callable[[], None] = lambda: None,
 ) -> list[Record]:
     """Ask and score every puzzle, on all processes of the current process group.
 
@@ -108,6 +111,7 @@ def evaluate(
         batch: puzzles per generate call.
         autocast: compute in this type under torch.autocast; None: in the weights' own.
         progress: show a progress bar on the main process.
+        beat: called after every batch.
 
     Returns:
         One record per puzzle, in the order of the mixture.
@@ -122,6 +126,7 @@ def evaluate(
     device = loaded.model.device.type
     with (
         undisturbed(loaded.model),
+        unsharded(loaded.model),
         nullcontext() if autocast is None else torch.autocast(device, dtype=autocast),
         tqdm(
             total=sum(len(one.indices) for one in mine), desc="evaluating", unit="puzzle", leave=False,
@@ -135,6 +140,7 @@ def evaluate(
             for index, posed, completion in zip(one.indices, asked, completions, strict=True):
                 records[index] = score_completion(posed, completion, model=model_name, step=step, protocol=protocol)
             bar.update(len(asked))
+            beat()
     if together:
         shares: list[dict[int, Record] | None] = [None] * processes
         dist.all_gather_object(shares, records)  # a process without a batch takes part with an empty share

@@ -15,6 +15,9 @@ from recipes.schema import Recipe
 RECIPE = "recipe.yaml"
 """The resolved recipe, written by the run."""
 
+MANIFEST = "manifest.json"
+"""In a checkpoint's folder: the files that it must have."""
+
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 _RECORDS = re.compile(r"step-(\d+)\.jsonl")
 
@@ -27,9 +30,35 @@ class Best(NamedTuple):
 
 
 def checkpoints(run: Path) -> dict[int, Path]:
-    """Step -> folder of the run's complete checkpoints, oldest first. (An incomplete one does not bear this name.)"""
+    """Step -> folder of the run's complete checkpoints, oldest first."""
+    return {step: folder for step, folder in checkpoint_folders(run).items() if what_is_missing(folder) is None}
+
+
+def checkpoint_folders(run: Path) -> dict[int, Path]:
+    """Step -> folder of all that bear a checkpoint's name, oldest first, complete or not."""
     found = ((_CHECKPOINT.fullmatch(path.name), path) for path in run.iterdir()) if run.is_dir() else ()
     return dict(sorted((int(match.group(1)), path) for match, path in found if match))
+
+
+def write_manifest(folder: Path) -> None:
+    """List the files of a checkpoint and their sizes in it, so that a copy of a part of it is known as such."""
+    files = {str(path.relative_to(folder)): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}
+    (folder / MANIFEST).write_text(json.dumps({"files": files}, indent=2) + "\n", encoding="utf-8")
+
+
+def what_is_missing(folder: Path) -> str | None:
+    """Why a checkpoint is not complete; None if it is."""
+    try:
+        files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        for name, size in files.items():
+            there = folder / name
+            if not there.is_file():
+                return f"{name} is missing"
+            if there.stat().st_size != size:
+                return f"{name} has {there.stat().st_size:,} of {size:,} bytes"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return f"{MANIFEST} is missing or damaged"
+    return None
 
 
 def records_file(run: Path, step: int | None) -> Path:

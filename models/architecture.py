@@ -25,8 +25,8 @@ def stated_config(model: Model) -> Any:
     plain = FAMILIES[model.family].model_class.config_class()
     unknown = [place for place, _, found in _stated(model, plain) if found is None]
     if unknown:
-        advice = "do correct the name"
-        raise ValueError("\n".join(problem(place, "an unknown name", "names of config.json", advice) for place in unknown))
+        told = ("an unknown name", "names of config.json", "do correct the name")
+        raise ValueError("\n".join(problem(place, *told) for place in unknown))
     return config
 
 

@@ -93,6 +93,8 @@ class Family:
     """`scratch_processor(corpus, image)`: processor whose tokenizer is trained on the texts of corpus."""
     scratch_config: Callable[[Scratch, Any, ImageSize], Any]
     """`scratch_config(sizes, processor, image)`: config of a small model for that processor."""
+    layers: tuple[str, ...]
+    """Class names of the transformer layers of both towers, which are gathered one by one where a model is sharded."""
     towers: Mapping[str, str]
     """Tower -> regular expression of the modules that it is made of, by full name. The first that fits counts; what
     fits none is of the language tower."""

@@ -246,6 +246,7 @@ GEMMA3 = Family(
     limit_images=limit_images,
     scratch_processor=scratch_processor,
     scratch_config=scratch_config,
+    layers=("Gemma3DecoderLayer", "SiglipEncoderLayer"),
     towers={"projector": r"model\.multi_modal_projector", "vision": r"model\.vision_tower"},
     linears={  # the projector is one bare matrix
         "language": LANGUAGE_LINEARS,

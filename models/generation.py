@@ -38,7 +38,7 @@ def generate(
 
     Vision placeholder tokens are never written. Sampling settings that came with the model are not used. The model's
     train or eval mode is restored afterwards. `loaded.model` is the plain model or a PeftModel, without a
-    distributed wrapper; autocast is the caller's.
+    distributed wrapper, and `unsharded` if it was sharded; autocast is the caller's.
     """
     if not prompts:
         return []
@@ -59,7 +59,7 @@ def generate(
         suppress_tokens=family.vision_token_ids(processor),
     )
     with evaluating(loaded.model), _generating_by(model, config), torch.no_grad():
-        sequences = model.generate(**batch)
+        sequences = model.generate(**batch, synced_gpus=False)
     written = sequences[:, batch["input_ids"].shape[1] :].tolist()  # (prompts, new tokens)
     seconds = (time.perf_counter() - started) / len(prompts)
     return [_completion(processor, row, set(stop_ids), seconds) for row in written]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from accelerate import init_empty_weights
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from peft.utils import ModulesToSaveWrapper
 from safetensors import safe_open
 from safetensors.torch import load_file
@@ -20,6 +21,7 @@ from transformers.utils import is_flash_attn_2_available
 from models import FAMILIES, Family
 from models.architecture import check_architecture
 from models.scratch import build_scratch, scratch_processor
+from models.sharded import fill
 from recipes.schema import Model
 
 logger = logging.getLogger(__name__)
@@ -68,13 +70,20 @@ def load_encoder(model: Model, *, local: bool = False) -> Encoder:
 
 
 def load_model(
-    model: Model, *, seed: int, dtype: torch.dtype, flash: bool = True, log: Callable[[str], None] = logger.info
+    model: Model,
+    *,
+    seed: int,
+    dtype: torch.dtype,
+    flash: bool = True,
+    empty: bool = False,
+    log: Callable[[str], None] = logger.info,
 ) -> Loaded:
     """The model of a recipe, on the CPU, its parameters in dtype.
 
     `seed` decides the weights of a scratch model. `flash` says whether Flash Attention may be used, which computes in
-    16 bits only. `log` gets one line per tower about its attention. Raises ValueError
-    if attention or image limits do not fit, CheckpointError if weights cannot be had or do not match.
+    16 bits only. `empty` reads no weights: the parameters are on the meta device, but a scratch model's are built.
+    `log` gets one line per tower about its attention. Raises ValueError if attention or image limits do not fit,
+    CheckpointError if weights cannot be had or do not match.
     """
     family = FAMILIES[model.family]
     attention, lines = family.resolve_attention(model.attention, flash=flash and is_flash_attn_2_available())
@@ -85,8 +94,13 @@ def load_model(
             parameter.data = parameter.data.to(dtype)
     else:
         name = _pretrained_name(model)
-        check_architecture(model, read_config(family, name, model.revision))
-        built = _pretrained(family, name, model.revision, attention, dtype)
+        config = read_config(family, name, model.revision)
+        check_architecture(model, config)
+        if empty:
+            with init_empty_weights():
+                built = family.model_class._from_config(config, dtype=dtype, attn_implementation=attention)
+        else:
+            built = _pretrained(family, name, model.revision, attention, dtype)
         processor = _limited_processor(family, name, model.revision, built.config, model)
     for line in lines:
         log(line)
@@ -137,6 +151,8 @@ def with_adapter(model: Any, config: LoraConfig) -> PeftModel:
 def load_weights_into(model: Any, folder: str | Path) -> None:
     """Copies the weights of a checkpoint folder into a model in place: full weights, or into a PeftModel its adapter.
 
+    The model may be sharded; each process then keeps its slices of what it reads.
+
     Files in the hub's key style (which Gemma3's save_pretrained writes) and in the model's own are both read. Raises
     CheckpointError, with the model untouched, if any weight is missing, left over or of another shape.
     """
@@ -149,20 +165,20 @@ def load_weights_into(model: Any, folder: str | Path) -> None:
     for file in files:
         with safe_open(file, framework="pt") as stored:
             shapes.update({name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()})  # noqa: SIM118
-    own = model.state_dict()
+    own = model.state_dict(keep_vars=True)  # the parameters themselves: a tied one is the same under both its names
     # The reverted dict holds the same tensors under the names that save_pretrained gives them.
     targets = own if shapes.keys() <= own.keys() else revert_weight_conversion(model, own)
-    stored_in = {targets[name].data_ptr() for name in shapes if name in targets}
+    stored_in = {id(targets[name]) for name in shapes if name in targets}
     _require_match(
         folder,
-        missing=[name for name, tensor in targets.items() if name not in shapes and tensor.data_ptr() not in stored_in],
+        missing=[name for name, tensor in targets.items() if name not in shapes and id(tensor) not in stored_in],
         unexpected=[name for name in shapes if name not in targets],
         mismatched=[name for name, shape in shapes.items() if name in targets and targets[name].shape != shape],
     )
     for file in files:
         with safe_open(file, framework="pt") as stored:
             for name in stored.keys():  # noqa: SIM118
-                targets[name].copy_(stored.get_tensor(name))
+                fill(targets[name], stored.get_tensor(name))
 
 
 def _pretrained_name(model: Model) -> str:
@@ -260,7 +276,9 @@ def _load_adapter(model: Any, folder: Path) -> None:
         unexpected=stored.keys() - own.keys(),
         mismatched=[name for name in own.keys() & stored.keys() if own[name].shape != stored[name].shape],
     )
-    set_peft_model_state_dict(model, stored)
+    with torch.no_grad():
+        for name, value in stored.items():
+            fill(own[name], value)  # own holds the parameters' memory
 
 
 def _check_vocabulary(folder: Path, base: Loaded) -> None:

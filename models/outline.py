@@ -54,8 +54,10 @@ def outline(model: Model) -> Outline:
             processor = family.scratch_processor(corpus(), model.image)
             family.limit_images(processor, config, model.image)
             encoder = Encoder(processor, family, model.max_tokens)
-    eager = {sub: "eager" if asked == "eager" else "sdpa" for sub, asked in
-             (("text_config", model.attention.language), ("vision_config", model.attention.vision))}
+    eager = {
+        sub: "eager" if asked == "eager" else "sdpa"
+        for sub, asked in (("text_config", model.attention.language), ("vision_config", model.attention.vision))
+    }
     with torch.device("meta"):
         built = family.model_class._from_config(config, attn_implementation={"": eager["text_config"], **eager})
     return Outline(Loaded(encoder.processor, family, encoder.max_tokens, built), estimated, notes)

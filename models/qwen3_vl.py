@@ -289,6 +289,7 @@ QWEN3_VL = Family(
     limit_images=limit_images,
     scratch_processor=scratch_processor,
     scratch_config=scratch_config,
+    layers=("Qwen3VLTextDecoderLayer", "Qwen3VLVisionBlock"),
     towers={"projector": MERGERS, "vision": r"model\.visual"},
     linears={
         "language": LANGUAGE_LINEARS,

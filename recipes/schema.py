@@ -239,10 +239,18 @@ class Train(Section):
     """Steps between checkpoints, each of which is evaluated."""
     keep_checkpoints: PositiveInt | None = None
     """Newest checkpoints kept. None: all."""
-    sharding: Literal["none", "ddp"] | None = None
-    """None: none on one process, ddp on several."""
+    sharding: Literal["auto", "none", "ddp", "fsdp2", "zero2", "zero3"] = "auto"
+    """What each of several processes holds. ddp: the whole model. fsdp2, zero3: its share of weights, gradients and
+    optimizer state. zero2: all weights, its share of the rest. auto: ddp where the whole training state takes at most
+    60 % of a GPU, else fsdp2; none on one process. zero2 and zero3 need the deepspeed package."""
     workers: Annotated[int, Field(ge=0)] = 2
     """Data loader processes per training process."""
+    worst_batch_first: bool = False
+    """Before the first step, run the run's longest micro-batch, and the one with the most operations, forward and
+    backward, and drop the gradients: what does not fit shows at once. It changes no result. Not with zero2 and zero3."""
+    stall_timeout_s: PositiveInt | None = 3600
+    """Seconds without a finished step or evaluation batch after which a process dumps its stacks and ends. None: never.
+    """
 
     def methods(self) -> dict[str, str]:
         """Tower -> full, lora or frozen."""

@@ -128,7 +128,7 @@ def test_launch_configs_are_those_of_accelerate(file):
     from accelerate.commands.config.config_args import load_config_from_file
 
     config = load_config_from_file(str(file))
-    assert config.num_processes == {"cpu2": 2, "one_gpu": 1, "one_node": 8}.get(file.stem, config.num_processes)
+    assert config.num_processes == {"cpu2": 2, "one_gpu": 1, "one_node": 8, "several_nodes": 16}[file.stem]
     assert config.mixed_precision == "no", "precision is the recipe's"
     assert yaml.safe_load(file.read_text(encoding="utf-8"))["use_cpu"] == file.stem.startswith("cpu")
 

@@ -32,33 +32,6 @@ def accumulation_steps(recipe: Recipe, processes: int) -> int:
     return train.effective_batch // per_pass
 
 
-def check_sharding(recipe: Recipe, processes: int, environment: dict[str, str]) -> None:
-    """Refuse a way of running that the recipe did not ask for, before anything is loaded.
-
-    Raises:
-        ValueError: `train.sharding` and the launch do not fit.
-    """
-    asked = {"ACCELERATE_USE_FSDP": "FSDP", "ACCELERATE_USE_DEEPSPEED": "DeepSpeed"}
-    for variable, name in asked.items():
-        if environment.get(variable, "false").lower() in ("true", "1"):
-            raise ValueError(
-                f"got a launch with {name}; the recipe's train.sharding may be none or ddp; "
-                "launch without it, for instance: accelerate launch --num_processes 1 train/sft.py ..."
-            )
-    sharding = recipe.train.sharding
-    if sharding == "none" and processes > 1:
-        raise ValueError(
-            f"train.sharding: got none on {processes} processes; allowed: ddp; set train.sharding=ddp, or launch one "
-            "process: accelerate launch --num_processes 1 ..."
-        )
-    if sharding == "ddp" and processes == 1:
-        raise ValueError(
-            "train.sharding: got ddp on one process; it needs several; launch them, for instance "
-            "accelerate launch --config_file launch/accelerate/one_node.yaml ..., or set train.sharding=none. "
-            "(On CPU, accelerate starts several processes only with launch/accelerate/cpu2.yaml.)"
-        )
-
-
 def sft_arguments(recipe: Recipe, processes: int) -> SFTConfig:
     """TRL's arguments for a recipe.
 

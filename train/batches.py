@@ -17,7 +17,7 @@ from tasks.contract import Message
 IGNORED = -100
 """Label of a position that carries no loss."""
 
-LOSS_FIELDS = ("labels", "loss_weights", "informative", "part", "ambiguous")
+LOSS_FIELDS = ("labels", "loss_weights", "informative", "part", "ambiguous", "keys")
 """What a batch holds beside the model's own inputs."""
 
 _PER_TOKEN = (*SEQUENCES, *LOSS_FIELDS, "position_ids")
@@ -65,14 +65,16 @@ class Collator:
 
     Adds to the model's own inputs `labels` (B, L), IGNORED outside answer and end of turn; `loss_weights` (B, L)
     float32, 0 there; `informative` (B, L) bool, the answer tokens that carry information; `part` (B, L), the number
-    in `parts` of the part that an answer token is of, 0 elsewhere; and `ambiguous` (B,) bool, the examples with more
-    than one right answer. The model is fed none of these.
+    in `parts` of the part that an answer token is of, 0 elsewhere; `ambiguous` (examples,) bool, those with more than
+    one right answer; and `keys`, a list of the puzzles' keys. The model is fed none of these.
     """
 
     loaded: Loaded
     parts: tuple[str, ...]
     predictable_weight: float
     packed: bool = False
+    always_image: bool = False
+    """Put the blank image into a batch that has none, so that every process calls the vision tower every time."""
 
     def encode(self, posed: Posed, images: list[np.ndarray]) -> dict[str, torch.Tensor]:
         """One example, unpadded: every sequence field is (1, L); images as `Example` has them."""
@@ -113,11 +115,13 @@ class Collator:
                 fields[name] = torch.cat([fields[name], filler.to(fields[name].dtype)], dim=1)
         return fields
 
-    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         encoded = [self.encode(row["posed"], row["images"]) for row in rows] or [self._blank()]
+        if self.always_image and not any("pixel_values" in one for one in encoded):
+            encoded.append(self._blank())
         batch = packed(self.loaded, encoded) if self.packed else padded(self.loaded, encoded)
         batch["ambiguous"] = torch.tensor([row["ambiguous"] for row in rows], dtype=torch.bool)
-        return batch
+        return {**batch, "keys": [row["posed"].puzzle.key for row in rows]}
 
 
 def padded(loaded: Loaded, examples: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:

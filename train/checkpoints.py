@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from eval_hooks.run_files import checkpoints, read_best
+from eval_hooks.run_files import checkpoints, read_best, write_manifest
 
 PARTIAL = ".partial"
 """Folder inside the run folder where a checkpoint is written before it is renamed into place."""
@@ -15,10 +15,12 @@ PARTIAL = ".partial"
 def publish(run: Path, step: int, keep: int | None) -> Path:
     """Move the checkpoint of `step` out of PARTIAL, then prune.
 
-    All its bytes are on disk before its name appears, so a checkpoint that can be seen is whole. Pruning keeps
-    the `keep` newest ones (None: all) and never removes the best one that evaluation has named in best.json.
+    All its bytes are on disk before its name appears, so a checkpoint that can be seen is whole, and its manifest tells
+    a copy that is not. Pruning keeps the `keep` newest complete ones (None: all) and never removes the best one that
+    evaluation has named in best.json.
     """
     aside, final = run / PARTIAL / f"checkpoint-{step}", run / f"checkpoint-{step}"
+    write_manifest(aside)
     for path in [*aside.rglob("*"), aside]:
         _flush(path)
     if final.exists():
@@ -32,6 +34,18 @@ def publish(run: Path, step: int, keep: int | None) -> Path:
             if best is None or earlier != best.step:
                 _remove(folder)
     return final
+
+
+def not_saved(run: Path, step: int, error: Exception) -> str:
+    """What to say when the checkpoint of `step` could not be written. Clears what there is of it."""
+    free = shutil.disk_usage(run).free / 2**20
+    shutil.rmtree(run / PARTIAL, ignore_errors=True)
+    kept = list(checkpoints(run).values())
+    return (
+        f"the checkpoint of step {step} could not be written: {error}; {free:,.0f} MiB were left in {run}; "
+        + (f"{kept[-1].name} is complete and kept" if kept else "there is no earlier one")
+        + "; free some space, or keep fewer (train.keep_checkpoints), then continue with resume=true"
+    )
 
 
 def _remove(folder: Path) -> None:

@@ -11,7 +11,7 @@ from data_mix.mixture import evaluation_parts
 from models.flops import windows
 from recipes.schema import Recipe
 from train.forecast import Batches, Forecast, flops_of, training_flops
-from train.memory import ADAMW_BYTES
+from train.parameters import ADAMW_BYTES
 
 DECODE_S = 0.03
 """Seconds per generated token of a batch, whatever its size: in generation, GPUs wait for weights and launches."""

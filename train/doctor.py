@@ -40,7 +40,7 @@ FREE_BYTES = 20 * 10**9
 """Of disk, below which a line says so where no recipe says how much is needed."""
 APART = {
     "vllm": "it pins its own torch and transformers; do give it an environment of its own",
-    "liger-kernel": "0.8.5 does not import with Qwen3-VL on transformers 5.24 and patches Gemma3 everywhere; do uninstall it",
+    "liger-kernel": "it does not import with Qwen3-VL here, and patches Gemma3 process-wide; do uninstall it",
 }
 """Packages that do not live in this environment, and why."""
 
@@ -102,7 +102,9 @@ def gpus(found: Sequence[Gpu], nccl: tuple[int, ...] | None, *, flash: bool) -> 
     for number, gpu in enumerate(found):
         about = f"{gpu.name}, {gpu.memory / 2**30:.1f} GiB, compute capability {'.'.join(map(str, gpu.capability))}"
         if gpu.capability < (8, 0):
-            yield Finding("bad", f"GPU {number}", f"{about}: no BF16", "do set train.precision=fp32, or take a newer GPU")
+            yield Finding(
+                "bad", f"GPU {number}", f"{about}: no BF16", "do set train.precision=fp32, or take a newer GPU"
+            )
         else:
             yield Finding("ok", f"GPU {number}", f"{about}, BF16")
     if len({gpu.memory for gpu in found}) > 1:

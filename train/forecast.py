@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,8 +30,10 @@ class Batches(NamedTuple):
     """Share of real tokens among all that the language model computes."""
     largest: Load
     """No micro-batch has more of anything."""
-    longest: tuple[str, ...]
-    """The parts of the examples of the micro-batch with the most tokens."""
+    longest: list[int]
+    """Examples of the micro-batch with the most tokens."""
+    dearest: list[int]
+    """Examples of the micro-batch with the most operations."""
     unevenness: float
     """The busiest process's operations over the mean, less one, over the run."""
 
@@ -112,7 +114,11 @@ def _photos(recipe: Recipe) -> tuple[PhotoSet | None, Recipe, list[str]]:
         stand_in = recipe.data.photos.model_copy(update={"use": "reuse", "min_piece_px": 1})
         why = str(error).splitlines()[0].partition("; do ")[0]
         caution = f"photos: none are named (data.photos.folder), and the bundled ones do not serve a run: {why}"
-        return photos, recipe.model_copy(update={"data": recipe.data.model_copy(update={"photos": stand_in})}), [caution]
+        return (
+            photos,
+            recipe.model_copy(update={"data": recipe.data.model_copy(update={"photos": stand_in})}),
+            [caution],
+        )
     return photos, recipe, []
 
 
@@ -122,35 +128,34 @@ def micro_batches(batches: StepBatches) -> Iterator[list[list[int]]]:
         yield batches.arrange(examples)
 
 
-def batches_of(forecast: Forecast) -> Batches:
+def batches_of(loaded: Loaded, measured: Mapping[int, Measured], batches: StepBatches, *, packed: bool) -> Batches:
     """What all micro-batches of a run have in common."""
-    measured, processes = forecast.measured, forecast.batches.arrange.processes
-    padded = not forecast.packed
-    patches = {at: _patches(forecast.loaded, one.image_sizes) for at, one in measured.items()}
+    processes = batches.arrange.processes
+    patches = {at: _patches(loaded, one.image_sizes) for at, one in measured.items()}
     real = computed = 0
-    busiest = mean = 0.0
-    loads: list[Load] = []
+    busiest = mean = most = 0.0
+    largest = Load(0, 0, 0, 0)
     longest: list[int] = []
-    for bins in micro_batches(forecast.batches):
+    dearest: list[int] = []
+    for bins in micro_batches(batches):
         work = [0.0] * processes
         for at, bin_ in enumerate(bins):
             if not bin_:
                 continue
-            load = _load([measured[one] for one in bin_], sum(patches[one] for one in bin_), padded)
-            if not loads or load.tokens > max(before.tokens for before in loads[:1]):
-                loads, longest = [load, *loads], bin_
-            else:
-                loads.append(load)
+            load = _load([measured[one] for one in bin_], sum(patches[one] for one in bin_), padded=not packed)
+            flops = sum(measured[one].flops for one in bin_)
+            shape = (load.rows, load.length) if load.tokens > largest.tokens else (largest.rows, largest.length)
+            longest = bin_ if load.tokens > largest.tokens else longest
+            largest = Load(*shape, max(load.patches, largest.patches), max(load.answer, largest.answer))
+            most, dearest = max((most, dearest), (flops, bin_), key=lambda pair: pair[0])
             real += sum(measured[one].lengths.total for one in bin_)
             computed += load.tokens
-            work[at % processes] += sum(measured[one].flops for one in bin_)
+            work[at % processes] += flops
         busiest, mean = busiest + max(work), mean + sum(work) / processes
-    top = loads[0]
-    largest = Load(top.rows, top.length, max(load.patches for load in loads), max(load.answer for load in loads))
-    return Batches(real / computed, largest, tuple(sorted(measured[one].part for one in longest)), busiest / mean - 1)
+    return Batches(real / computed, largest, longest, dearest, busiest / mean - 1)
 
 
-def _load(examples: Sequence[Measured], patches: int, padded: bool) -> Load:
+def _load(examples: Sequence[Measured], patches: int, *, padded: bool) -> Load:
     lengths = [one.lengths.total for one in examples]
     answer = sum(one.lengths.answer for one in examples)
     return Load(len(lengths), max(lengths), patches, answer) if padded else Load(1, sum(lengths), patches, answer)

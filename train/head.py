@@ -29,8 +29,8 @@ def answer_loss(
 ) -> AnswerLoss:
     """One forward pass of a model, as it is wrapped for training, that ends in the loss instead of in logits.
 
-    The loss is computed inside the model's own forward, where whatever wraps it has autocast set and its parameters at
-    hand; the head itself then sees no position at all.
+    The loss is what the head gives instead of logits: whatever wraps the model then has autocast set, has the head's
+    weight gathered where it is sharded, and finds the loss in the model's output, from which its backward pass starts.
 
     Args:
         model: maps the features to logits of the positions that its argument `logits_to_keep` selects.
@@ -45,17 +45,16 @@ def answer_loss(
     head = _plain_head(model)
     scored: list[AnswerLoss] = []
 
-    def score(_: nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
-        (hidden,) = inputs  # (A, H)
+    def score(hidden: torch.Tensor) -> torch.Tensor:  # (A, H)
         scored.append(linear_nll(hidden, head.weight, targets, weights))
-        return (hidden[:0],)
+        return scored[0].weighted_nll
 
-    hook = head.register_forward_pre_hook(score)
+    head.forward = score  # type: ignore[method-assign]
     try:
-        model(**features, logits_to_keep=predicts, use_cache=False)
+        output = model(**features, logits_to_keep=predicts, use_cache=False)
     finally:
-        hook.remove()
-    return scored[0]
+        del head.forward
+    return scored[0]._replace(weighted_nll=output.logits)
 
 
 def linear_nll(

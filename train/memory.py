@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
-
 from models.load import Loaded
+from models.outline import outline
+from models.towers import train_towers
 from recipes.schema import Recipe
 from train.head import CHUNK_BYTES
+from train.parameters import GRADIENT_BYTES, training_state
 from train.traced import Load, Phases, trace
 
-GRADIENT_BYTES = 4
-"""Per trained parameter."""
-ADAMW_BYTES = 8
-"""Of the optimizer's two moments, per trained parameter."""
 DIVIDED = {
     "none": (),
     "ddp": (),
@@ -27,6 +25,8 @@ DIVIDED = {
 """train.sharding -> what each process holds one share of; the rest it holds whole."""
 OVERHEAD_BYTES = 2 * 2**30
 """CUDA's context, NCCL's buffers and the allocator's gaps, about; not counted in any figure below."""
+logger = logging.getLogger(__name__)
+
 TRUSTED = 0.9
 """Traced bytes times this are surely needed: what is refused must be sure."""
 
@@ -73,40 +73,32 @@ class Memory:
         return self.peak + OVERHEAD_BYTES <= gpu_bytes
 
 
-def standing_memory(model: nn.Module, sharding: str, processes: int) -> Memory:
+def standing_memory(loaded: Loaded, sharding: str, processes: int, *, bf16: bool) -> Memory:
     """Without any activations.
 
     Args:
-        model: as `train_towers` leaves it, of any device.
+        loaded: with a model as `train_towers` leaves it, of any device.
         sharding: a key of DIVIDED.
+        bf16: sharded weights are gathered in 16 bits.
     """
-    parameters = list(model.parameters())
-    trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
-    sizes = {
-        "weights": sum(parameter.numel() * parameter.element_size() for parameter in parameters),
-        "gradients": GRADIENT_BYTES * trained,
-        "optimizer": ADAMW_BYTES * trained,
-    }
-    shares = {name: -(-size // processes) if name in DIVIDED[sharding] else size for name, size in sizes.items()}
+    state = training_state(loaded.model)
+    shares = {name: -(-size // processes) if name in DIVIDED[sharding] else size for name, size in vars(state).items()}
     return Memory(
         **shares,
-        buckets=GRADIENT_BYTES * trained if sharding == "ddp" else 0,
-        gathered=_gathered(model) if "weights" in DIVIDED[sharding] else 0,
+        buckets=state.gradients if sharding == "ddp" else 0,
+        gathered=_gathered(loaded, 2 if bf16 else 4) if "weights" in DIVIDED[sharding] else 0,
         forward=0, backward=0, head=0, kept=0,
     )  # fmt: skip
 
 
-def _gathered(model: nn.Module) -> int:
-    """What belongs to no block is whole throughout; of blocks, the one in use and the next."""
-    names = {name for module in model.modules() for name in getattr(module, "_no_split_modules", None) or ()}
-    blocks = [module for module in model.modules() if type(module).__name__ in names]
-    inside = {id(parameter) for block in blocks for parameter in block.parameters()}
-    rest = sum(_bytes(parameter) for parameter in model.parameters() if id(parameter) not in inside)
-    return rest + 2 * max((sum(map(_bytes, block.parameters())) for block in blocks), default=0)
-
-
-def _bytes(parameter: nn.Parameter) -> int:
-    return parameter.numel() * parameter.element_size()
+def _gathered(loaded: Loaded, width: int) -> int:
+    """Of layers, embeddings and head, which are gathered one by one, the largest and the next; the rest throughout."""
+    model = loaded.model
+    units = [module for module in model.modules() if type(module).__name__ in loaded.family.layers]
+    units += [model.get_input_embeddings(), model.get_output_embeddings()]
+    inside = {id(parameter) for unit in units for parameter in unit.parameters()}
+    rest = sum(parameter.numel() for parameter in model.parameters() if id(parameter) not in inside)
+    return width * (rest + 2 * max(sum(parameter.numel() for parameter in unit.parameters()) for unit in units))
 
 
 @dataclass(frozen=True)
@@ -165,14 +157,15 @@ def training_memory(loaded: Loaded, recipe: Recipe, sharding: str, processes: in
     """
     model, text = loaded.model, loaded.model.config.text_config
     bf16 = recipe.train.precision == "bf16"
-    vision, language = trace(loaded, load, bf16=bf16, checkpointing=checkpointing_of(recipe))
+    narrow = bf16 and sharding in ("fsdp2", "zero3")
+    vision, language = trace(loaded, load, bf16=bf16, narrow=narrow, checkpointing=checkpointing_of(recipe))
     weight, embedding = model.get_output_embeddings().weight, model.get_input_embeddings().weight
     head = head_memory(
         load.answer, text.hidden_size, text.vocab_size,
-        trained=weight.requires_grad, wide=weight.element_size() == 4, bf16=bf16,
+        trained=weight.requires_grad, wide=weight.element_size() == 4 and not narrow, bf16=bf16,
     )  # fmt: skip
     embeddings = embedding.numel() * GRADIENT_BYTES if embedding.requires_grad else 0
-    return composed(standing_memory(model, sharding, processes), vision, language, head, embeddings)
+    return composed(standing_memory(loaded, sharding, processes, bf16=bf16), vision, language, head, embeddings)
 
 
 def checkpointing_of(recipe: Recipe) -> Mapping[str, Any] | None:
@@ -182,21 +175,24 @@ def checkpointing_of(recipe: Recipe) -> Mapping[str, Any] | None:
     return recipe.trainer.get("gradient_checkpointing_kwargs") or {}
 
 
-def check_memory(memory: Memory, gpu_bytes: int | None) -> None:
-    """Refuse what surely exceeds one GPU, before the weights are loaded.
+def check_activations(recipe: Recipe, sharding: str, processes: int, load: Load, gpu_bytes: int) -> None:
+    """Refuse a run whose largest micro-batch surely exceeds one GPU, before its first step.
 
     Args:
-        gpu_bytes: memory of one GPU; None on a CPU, where nothing is refused.
+        load: no micro-batch of the run has more of anything.
+        gpu_bytes: memory of one GPU.
 
     Raises:
         ValueError: it cannot fit.
     """
-    if gpu_bytes is None or memory.surely <= gpu_bytes:
-        return
-    gib = 2**30
-    raise ValueError(
-        f"got a model that needs {memory.standing / gib:.1f} GiB per GPU for weights, gradients and AdamW state, and "
-        f"about {memory.activations / gib:.1f} GiB more for its largest micro-batch; allowed: the "
-        f"{gpu_bytes / gib:.1f} GiB of a GPU here; do ask what would fit: python -m train.plan recipe=... (for "
-        "instance train.method=lora, train.towers.vision.method=frozen, or fewer train.max_pack_tokens)"
-    )
+    loaded = train_towers(outline(recipe.model).loaded, recipe.train)
+    memory = training_memory(loaded, recipe, sharding, processes, load)
+    standing, activations, there = (size / 2**30 for size in (memory.standing, memory.activations, gpu_bytes))
+    logger.info("memory per GPU: about %.1f GiB and %.1f GiB of activations at the peak", standing, activations)
+    if memory.surely > gpu_bytes:
+        raise ValueError(
+            f"train.sharding: got {sharding}, with which a process needs {standing:.1f} GiB for weights, gradients and "
+            f"AdamW state, and about {activations:.1f} GiB more for the largest micro-batch; a GPU here has "
+            f"{there:.1f} GiB; set train.max_pack_tokens, train.method=lora or trainer.gradient_checkpointing=true, or "
+            "ask what would fit: python -m train.plan recipe=..."
+        )

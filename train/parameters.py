@@ -1,4 +1,4 @@
-"""What trains: as the optimizer's groups, as a table, and whether a GPU can hold it."""
+"""What trains: as the optimizer's groups, as a table, and in bytes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Parameter:
 
 
 def describe_parameters(model: nn.Module, family: Family, rates: Mapping[str, float]) -> str:
-    """A table of what trains: a row for each tower and way, with what one process holds of it.
+    """A table of what trains: a row for each tower and way, and the bytes that it takes.
 
     "start" is what PEFT keeps of a module that trains in full beside adapters. Gradients and AdamW's state are counted
     in float32.
@@ -113,25 +113,22 @@ def _size(num_bytes: int) -> str:
     return f"{num_bytes / 2**30:,.2f} GiB" if num_bytes >= 2**30 else f"{num_bytes / 2**20:,.2f} MiB"
 
 
-def check_memory(model: nn.Module, gpu_bytes: int | None) -> None:
-    """Refuse a model whose weights, gradients and AdamW state alone exceed one GPU, before it is moved there.
+@dataclass(frozen=True)
+class TrainingState:
+    """Bytes of a whole model in training, activations apart."""
 
-    Args:
-        gpu_bytes: memory of one GPU; None on a CPU, where nothing is refused.
+    weights: int
+    gradients: int
+    optimizer: int
 
-    Raises:
-        ValueError: it cannot fit. That it fits with its activations is not said.
-    """
-    if gpu_bytes is None:
-        return
-    needed = sum(
-        parameter.numel() * (parameter.element_size() + (GRADIENT_BYTES + ADAMW_BYTES) * parameter.requires_grad)
-        for parameter in model.parameters()
-    )
-    if needed > gpu_bytes:
-        gib = 2**30
-        raise ValueError(
-            f"got a model that needs {needed / gib:.1f} GiB per GPU for weights, gradients and AdamW state; each "
-            f"process holds all of it, and a GPU here has {gpu_bytes / gib:.1f} GiB; set train.method=lora, freeze "
-            "towers (train.towers.vision.method=frozen), or choose a smaller model"
-        )
+    @property
+    def total(self) -> int:
+        return self.weights + self.gradients + self.optimizer
+
+
+def training_state(model: nn.Module) -> TrainingState:
+    """Gradients and AdamW's state are counted in float32."""
+    parameters = list(model.parameters())
+    trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+    return TrainingState(weights, GRADIENT_BYTES * trained, ADAMW_BYTES * trained)

@@ -11,19 +11,22 @@ import sys
 import warnings
 from collections.abc import Sequence
 from textwrap import fill
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import transformers
 
+from models.load import Loaded
 from models.outline import Outline, outline
 from models.towers import check_towers, train_towers
 from recipes.command import CommandLine, run_command
 from recipes.loader import RecipeError, load_recipe
-from recipes.schema import Recipe, Towers, Train
+from recipes.schema import Recipe, Towers
 from train import plan_page
 from train.cost import Machine, cost_of
 from train.forecast import Batches, Forecast, batches_of, forecast
-from train.memory import DIVIDED, Memory, standing_memory, training_memory
+from train.memory import Memory, standing_memory, training_memory
+from train.parameters import training_state
+from train.sharding import check_sharding, choose_sharding
 
 USAGE = """\
 usage: python -m train.plan recipe=NAME [gpus=1] [gpu_memory_gb=80] [mfu=0.4] [peak_tflops=989] [dotted.key=value ...]
@@ -63,38 +66,25 @@ def parse_machine(argv: Sequence[str]) -> tuple[Recipe, Machine]:
     return line.recipe(), machine
 
 
-def shardings(recipe: Recipe, gpus: int) -> list[str]:
-    """What train.sharding may come to on so many GPUs, the plainest first.
-
-    Raises:
-        ValueError: it asks for one process where there are several, or the other way round.
-    """
-    asked = recipe.train.sharding
-    if asked is None:
-        return ["none" if gpus == 1 else "ddp"]
-    if asked == "auto":
-        return ["none"] if gpus == 1 else ["ddp", "fsdp2"]
-    if (asked == "none") != (gpus == 1):
-        advice = "set train.sharding=null, or gpus=" + ("1" if asked == "none" else "2 or more")
-        raise ValueError(f"train.sharding: got {asked} on {gpus} GPU(s); allowed: none on one, the others on several; {advice}")
-    return [asked]
-
-
 def plan(recipe: Recipe, outlined: Outline, machine: Machine) -> Plan:
     """
     Raises:
         ValueError: the run would be refused before its first step.
     """
+    check_sharding(recipe, machine.gpus, {})
     check_towers(outlined.loaded.family, recipe.train)
-    possible = shardings(recipe, machine.gpus)
     loaded = train_towers(outlined.loaded, recipe.train)
+    sharding = sharding_of(loaded, recipe, machine)
     foreseen = forecast(recipe, outlined, loaded, machine.gpus)
-    batches = batches_of(foreseen)
-    for sharding in possible:
-        memory = training_memory(loaded, recipe, sharding, machine.gpus, batches.largest)
-        if memory.fits(machine.gpu_bytes):
-            break
+    batches = batches_of(loaded, foreseen.measured, foreseen.batches, packed=foreseen.packed)
+    memory = training_memory(loaded, recipe, sharding, machine.gpus, batches.largest)
     return Plan(foreseen, batches, sharding, memory)
+
+
+def sharding_of(loaded: Loaded, recipe: Recipe, machine: Machine) -> str:
+    """What train.sharding comes to on that machine."""
+    state = training_state(loaded.model).total
+    return choose_sharding(recipe.train.sharding, machine.gpus, state, machine.gpu_bytes)
 
 
 def smaller_choices(argv: Sequence[str], recipe: Recipe, machine: Machine, made: Plan) -> list[str]:
@@ -105,9 +95,9 @@ def smaller_choices(argv: Sequence[str], recipe: Recipe, machine: Machine, made:
             changed = load_recipe([*_without_own(argv), *overrides])
         except RecipeError:  # another choice of the recipe does not go with this one
             continue
-        outlined = outline(changed.model)
-        sharding = shardings(changed, machine.gpus)[-1]
-        standing = standing_memory(train_towers(outlined.loaded, changed.train).model, sharding, machine.gpus)
+        loaded = train_towers(outline(changed.model).loaded, changed.train)
+        bf16 = changed.train.precision == "bf16"
+        standing = standing_memory(loaded, sharding_of(loaded, changed, machine), machine.gpus, bf16=bf16)
         if not standing.fits(machine.gpu_bytes):
             continue
         memory = plan(changed, outline(changed.model), machine).memory
@@ -128,8 +118,7 @@ def _candidates(recipe: Recipe, machine: Machine, made: Plan) -> list[list[str]]
     if not recipe.trainer.get("gradient_checkpointing", False):
         found.append(["trainer.gradient_checkpointing=true"])
     if machine.gpus > 1:
-        allowed = {word for option in get_args(Train.model_fields["sharding"].annotation) for word in get_args(option)}
-        found += [[f"train.sharding={way}"] for way in ("zero2", "fsdp2") if way in allowed and way in DIVIDED]
+        found.append(["train.sharding=fsdp2"])
     if shorter:
         found.append(shorter)
     if recipe.train.methods()["vision"] == "full":

@@ -66,9 +66,11 @@ def sight_warnings(seen: dict[str, Sight]) -> list[str]:
     lines = []
     for part, one in seen.items():
         if one.piece_tokens is not None and one.piece_tokens < FEWEST_TOKENS:
-            lines.append(f"part {part}: a piece is left with {one.piece_tokens:.1f} image tokens, of at least 4 advised")
+            lines.append(
+                f"part {part}: a piece is left with {one.piece_tokens:.1f} image tokens, of at least 4 advised"
+            )
         if one.tab_px and one.tab_px < FEWEST_TAB_PX:
-            lines.append(f"part {part}: a tab is left with {one.tab_px:.1f} px, of at least 2 advised")
+            lines.append(f"part {part}: a tab is left with {one.tab_px:.1f} px; 2 or more are advised")
     return lines
 
 
@@ -120,7 +122,8 @@ def sheets_table(seen: dict[str, Sight]) -> str:
 
 def batches_lines(forecast: Forecast, batches: Batches) -> list[str]:
     made, largest = forecast.batches.arrange, batches.largest
-    longest = " + ".join(f"{count} x {part}" for part, count in Counter(batches.longest).items())
+    parts = sorted(forecast.measured[one].part for one in batches.longest)
+    longest = " + ".join(f"{count} x {part}" for part, count in Counter(parts).items())
     shape = f"{largest.rows} rows of {largest.length:,}" if largest.rows > 1 else "1 row"
     return [
         f"{forecast.steps:,} steps of {forecast.recipe.train.effective_batch} = {made.describe()}",
@@ -188,4 +191,6 @@ def _size(size: float) -> str:
 
 
 def _time(hours: float) -> str:
-    return f"{hours:,.1f} h" if hours >= 1 else f"{60 * hours:,.1f} min" if hours >= 1 / 60 else f"{3600 * hours:,.1f} s"
+    return (
+        f"{hours:,.1f} h" if hours >= 1 else f"{60 * hours:,.1f} min" if hours >= 1 / 60 else f"{3600 * hours:,.1f} s"
+    )

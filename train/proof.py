@@ -10,6 +10,7 @@ import torch
 from data_mix.mixture import Posed
 from models.generation import evaluating
 from models.load import Loaded
+from models.sharded import unsharded
 from train.batches import IGNORED, LOSS_FIELDS, packed
 from train.check import Measured
 from train.trainer import PuzzleTrainer
@@ -87,7 +88,7 @@ def check_packs(
             found = loaded.model(**features, logits_to_keep=answer, use_cache=False).logits
         return found.float()
 
-    with evaluating(loaded.model):
+    with evaluating(loaded.model), unsharded(loaded.model):
         alone, in_pack, seeing = (logits(batch) for batch in (packed(loaded, [second]), whole, merged))
     moved, would_move = (in_pack - alone).norm(), (seeing - alone).norm()
     if moved * _FAR > would_move:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from eval_hooks.run_files import RECIPE, checkpoints
+from eval_hooks.run_files import RECIPE, checkpoint_folders, checkpoints, what_is_missing
 from recipes.loader import to_yaml
 from recipes.schema import Recipe, Towers
 from train.checkpoints import PARTIAL
@@ -55,14 +55,17 @@ def open_run_folder(recipe: Recipe) -> Path | None:
         ValueError: the folder holds a run that would be overwritten, or one whose weights do not fit the recipe.
     """
     folder = Path(recipe.output_dir)
-    found = list(checkpoints(folder).values())
+    there, found = list(checkpoint_folders(folder).values()), list(checkpoints(folder).values())
     if not recipe.resume:
-        if found:
+        if there:
             raise ValueError(
-                f"output_dir: got {folder}, which holds a run up to {found[-1].name}; a new run needs an empty folder; "
+                f"output_dir: got {folder}, which holds a run up to {there[-1].name}; a new run needs an empty folder; "
                 "add resume=true to continue that one, or choose another output_dir=..."
             )
         return None
+    for broken in there:
+        if broken not in found:
+            logger.warning("resume: %s is not complete (%s) and is passed over", broken, what_is_missing(broken))
     if not found:
         logger.warning("resume=true, but %s holds no complete checkpoint: the run starts at step 0", folder)
         return None

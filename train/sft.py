@@ -3,7 +3,8 @@
     accelerate launch train/sft.py recipe=mixed_grid data.photos.folder=DIR
     accelerate launch train/sft.py recipe=quickstart dry_run=true        # everything but training
 
-Exit status: 0 when the run is done, 1 when it is done but misses `eval.require`, 2 when it was refused.
+Exit status: 0 when the run is done, 1 when it is done but misses `eval.require`, 2 when it was refused, 3 when a signal
+(SIGTERM, SIGUSR1) stopped it after saving, 4 when it could not go on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import torch
 from accelerate import PartialState
-from transformers import PrinterCallback, set_seed
+from transformers import PrinterCallback
 
 from data_mix.curriculum import training_order
 from data_mix.mixture import evaluation_mixture, training_mixture
@@ -25,20 +26,24 @@ from eval_hooks.callback import EvalCallback
 from eval_hooks.summary import check_require
 from eval_hooks.wandb_log import check_wandb, start_wandb
 from models import FAMILIES
-from models.load import load_model
-from models.towers import check_towers, load_dtype, train_towers
+from models.towers import check_towers
 from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train import require_this_clone
-from train.arguments import check_sharding, sft_arguments
+from train.arguments import sft_arguments
 from train.balance import step_batches
 from train.check import check_lag, check_lengths, example_costs, measure_examples, num_steps
 from train.console import refusal, set_up_logging
+from train.forecast import batches_of
+from train.guard import RunError
+from train.memory import check_activations
 from train.packing import packs
-from train.parameters import check_memory, describe_parameters, learning_rates
+from train.parameters import describe_parameters, learning_rates
 from train.progress import Progress
 from train.proof import prove
+from train.rehearsal import WorstBatchFirst
 from train.run_folder import environment, open_run_folder, write_provenance
+from train.sharding import check_sharding, load_for_training, spread
 from train.trainer import PuzzleTrainer
 from train.weighting import PartWeights
 
@@ -73,13 +78,10 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
         logger.info(line)
 
     # model and processor
-    flash = recipe.train.precision == "bf16" and args.device.type == "cuda"
-    loaded = load_model(recipe.model, seed=recipe.seed, dtype=load_dtype(recipe.train), flash=flash)
-    set_seed(recipe.seed)
-    loaded = train_towers(loaded, recipe.train)
+    loaded, sharding = load_for_training(recipe, checkpoint, args.device, rank, processes)
     rates = learning_rates(recipe.train, args.learning_rate)
     logger.info("what trains\n%s", describe_parameters(loaded.model, loaded.family, rates))
-    check_memory(loaded.model, torch.cuda.mem_get_info()[1] if args.device.type == "cuda" else None)
+    spread(recipe, loaded, sharding, args.device)
 
     # trainer
     scores = Scores()
@@ -92,12 +94,17 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     check_lag(
         recipe.data.curriculum, batches.arrange.micro_steps, recipe.train.workers, args.dataloader_prefetch_factor or 2
     )
+    found = batches_of(loaded, measured, batches, packed=packs(recipe, loaded))
+    if args.device.type == "cuda":
+        check_activations(recipe, sharding, processes, found.largest, torch.cuda.mem_get_info()[1])
     logger.info("effective batch %s = %s; %s steps", recipe.train.effective_batch, batches.arrange.describe(), steps)
     trainer = PuzzleTrainer(recipe, loaded, mixture, batches, PartWeights(recipe, scores), args)
     prove(trainer, measured)
     evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture, scores)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(evaluation)
+    if recipe.train.worst_batch_first:
+        trainer.add_callback(WorstBatchFirst(trainer, [found.longest, found.dearest]))
     trainer.add_callback(Progress())
     if rank == 0 and not recipe.dry_run:
         provenance = environment()
@@ -112,6 +119,9 @@ def run(recipe: Recipe, trainer: PuzzleTrainer, evaluation: EvalCallback, checkp
         logger.info("dry run: everything but training is done and nothing is wrong")
         return 0
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if trainer.signals.stopped:
+        logger.warning("stopped after step %s, which is saved; resume=true continues", trainer.state.global_step)
+        return 3
     missed = check_require(evaluation.final_summary, recipe.eval.require)
     for line in missed if trainer.is_world_process_zero() else ():
         logger.error(line)
@@ -125,6 +135,9 @@ if __name__ == "__main__":
         prepared = prepare(sys.argv[1:])
     except ValueError as refused:
         sys.exit(refusal(refused))
-    status = run(*prepared)
+    try:
+        status = run(*prepared)
+    except RunError as failed:
+        sys.exit(refusal(failed, status=4))
     PartialState().destroy_process_group()
     sys.exit(status)

@@ -18,7 +18,6 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -93,7 +92,7 @@ class LiveBytes(TorchDispatchMode):
 
 
 def trace(
-    loaded: Loaded, load: Load, *, bf16: bool, checkpointing: Mapping[str, Any] | None
+    loaded: Loaded, load: Load, *, bf16: bool, narrow: bool, checkpointing: Mapping[str, Any] | None
 ) -> tuple[Phases, Phases]:
     """(vision tower with projector, language tower without embeddings and head) of one micro-batch.
 
@@ -102,12 +101,13 @@ def trace(
     Args:
         loaded: a model on the meta device, as `train_towers` leaves it; it stays as it is.
         bf16: under autocast, as training does.
+        narrow: with all weights in bfloat16, as they are gathered where they are sharded.
         checkpointing: the arguments of gradient checkpointing; None: without it.
     """
     text = loaded.model.config.text_config
     model: Any = copy.deepcopy(loaded.model).train()
     with FakeTensorMode():
-        _to_fake(model)
+        _to_fake(model, torch.bfloat16 if narrow else None)
         if checkpointing is not None:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=dict(checkpointing) or None)
             if isinstance(model, PeftModel):
@@ -151,14 +151,18 @@ def _phases(live: LiveBytes, compute: Any, bf16: bool) -> Phases:
     return Phases(forward - base, held - base, kept - base, backward - base)
 
 
-def _to_fake(model: nn.Module) -> None:
-    """Give a model on the meta device fake tensors on the CPU, which compute as real ones would; tied ones stay tied."""
+def _to_fake(model: nn.Module, dtype: torch.dtype | None) -> None:
+    """Give a model on the meta device fake tensors on the CPU, which compute as real ones would; tied ones stay tied.
+
+    Args:
+        dtype: of its parameters; None: as they are.
+    """
     made: dict[int, nn.Parameter] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
             if parameter is not None:
                 if id(parameter) not in made:
-                    empty = torch.empty(parameter.shape, dtype=parameter.dtype)
+                    empty = torch.empty(parameter.shape, dtype=dtype or parameter.dtype)
                     made[id(parameter)] = nn.Parameter(empty, requires_grad=parameter.requires_grad)
                 module._parameters[name] = made[id(parameter)]
         for name, buffer in module._buffers.items():

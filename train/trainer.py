@@ -9,20 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from peft import PeftModel
+from safetensors import SafetensorError
 from torch.utils.data import DataLoader
 from transformers import Trainer
-from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.trainer import SCHEDULER_NAME, TRAINING_ARGS_NAME
 from trl import SFTConfig, SFTTrainer
 
 from data_mix.mixture import Mixture
 from models.load import Loaded, load_weights_into
+from models.sharded import gathered, is_sharded
 from recipes.schema import Recipe
 from train.balance import StepBatches
 from train.batches import Collator, as_dataset
-from train.checkpoints import PARTIAL, publish
+from train.checkpoints import PARTIAL, not_saved, publish
+from train.guard import RunError, StopOnSignal, Watchdog, check_finite
 from train.loss import token_loss
 from train.packing import allow_packs, packs
 from train.parameters import group_by_tower, learning_rates
+from train.seen import SeenPuzzles
+from train.sharded_state import load_optimizer, save_optimizer
 from train.weighting import PartWeights
 
 
@@ -47,6 +53,9 @@ class PuzzleTrainer(SFTTrainer):
         self.batches = batches
         self._rates = learning_rates(recipe.train, args.learning_rate)
         args.gradient_accumulation_steps = batches.arrange.micro_steps
+        sharded = is_sharded(loaded.model)
+        if sharded:  # or each process would keep the gradients of the whole model until the last micro-batch
+            args.accelerator_config.gradient_accumulation_kwargs = {"sync_each_batch": True}
         packed = packs(recipe, loaded)
         if packed:
             allow_packs(loaded)
@@ -54,16 +63,28 @@ class PuzzleTrainer(SFTTrainer):
         self._saving = False
         self.weights = weights
         self._sums: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._losses: list[torch.Tensor] = []
+        self.step_keys: list[list[str]] = []
+        """Keys of the puzzles in each micro-batch of the step that is computed, or was last."""
+        self.watchdog = Watchdog(recipe.train.stall_timeout_s) if recipe.train.stall_timeout_s else None
         self._last_log = time.monotonic()
         self._waited_s = 0.0
         super().__init__(
             model=loaded.model,
             args=args,
             train_dataset=as_dataset(mixture),
-            data_collator=Collator(loaded, weights.parts, recipe.train.predictable_weight, packed),
+            data_collator=Collator(
+                loaded, weights.parts, recipe.train.predictable_weight, packed, always_image=args.world_size > 1
+            ),
             processing_class=loaded.processor,
             **kwargs,
         )
+        self.is_distributed_loading_by_transformers = sharded  # the library then neither wraps nor moves the model
+        self.signals = StopOnSignal()
+        seen = SeenPuzzles(Path(args.output_dir), args.process_index, lambda: self.step_keys)
+        for callback in (self.signals, seen, self.watchdog):
+            if callback:
+                self.add_callback(callback)
         # Qwen3-VL declares that it takes no loss arguments; the division below is ours, so this holds for every family.
         self.model_accepts_loss_kwargs = True
 
@@ -102,7 +123,9 @@ class PuzzleTrainer(SFTTrainer):
     def get_batch_samples(
         self, epoch_iterator: Iterator[dict[str, Any]], num_batches: int, device: torch.device
     ) -> tuple[list[dict[str, Any]], Any]:
-        return super().get_batch_samples(self._on_the_clock(epoch_iterator), num_batches, device)
+        samples, weight = super().get_batch_samples(self._on_the_clock(epoch_iterator), num_batches, device)
+        self.step_keys = [batch["keys"] for batch in samples]
+        return samples, weight
 
     def _on_the_clock(self, batches: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The same batches; counts the time that the loop waits for them, in which a GPU may still be at work."""
@@ -135,7 +158,15 @@ class PuzzleTrainer(SFTTrainer):
         sums = (result.counts, result.by_part)
         self._sums = sums if self._sums is None else (self._sums[0] + sums[0], self._sums[1] + sums[1])
         # DDP averages gradients over processes, and the divisor is already the sum over them
-        return result.weighted_nll / num_items_in_batch.float() * self.accelerator.num_processes
+        loss = result.weighted_nll / num_items_in_batch.float() * self.accelerator.num_processes
+        self._losses.append(loss.detach())
+        return loss
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        norm = super()._get_grad_norm(model, grad_norm=grad_norm)
+        losses, self._losses = self._losses, []
+        check_finite(self.state.global_step, losses, self.step_keys, norm)
+        return norm
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs and self._sums is not None:
@@ -171,6 +202,15 @@ class PuzzleTrainer(SFTTrainer):
         finally:
             self._last_log += time.monotonic() - started
 
+    def _move_model_to_device(self, model: Any, device: torch.device) -> None:
+        if not is_sharded(model):
+            super()._move_model_to_device(model, device)
+
+    def beat(self) -> None:
+        """Something other than a step has got on."""
+        if self.watchdog:
+            self.watchdog.beat()
+
     # ---- checkpoints: complete or absent ----
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -183,14 +223,41 @@ class PuzzleTrainer(SFTTrainer):
             self._saving = True
             try:
                 Trainer._save_checkpoint(self, model, trial)  # TRL's own adds a model card that we do not want
+            except (OSError, RuntimeError, SafetensorError) as error:
+                raise RunError(not_saved(run, step, error)) from error
             finally:
                 self._saving = False
             self.accelerator.wait_for_everyone()
             if self.args.should_save:
                 # pickled arguments that nobody reads: recipe.yaml says the same
                 (run / PARTIAL / f"checkpoint-{step}" / TRAINING_ARGS_NAME).unlink(missing_ok=True)
-                publish(run, step, keep=self._keep)
+                try:
+                    publish(run, step, keep=self._keep)
+                except OSError as error:
+                    raise RunError(not_saved(run, step, error)) from error
             self.accelerator.wait_for_everyone()
+            self.beat()
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        if is_sharded(self.model):
+            state_dict = gathered(self.model, trained_only=isinstance(self.model, PeftModel))
+        if self.args.should_save:
+            super()._save(output_dir, state_dict)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if not is_sharded(self.model):
+            super()._save_optimizer_and_scheduler(output_dir)
+            return
+        save_optimizer(Path(output_dir), self.model, self.optimizer.optimizer)
+        if self.args.should_save:
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir, SCHEDULER_NAME))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if not is_sharded(self.model):
+            super()._load_optimizer_and_scheduler(checkpoint)
+        elif checkpoint is not None:
+            load_optimizer(Path(checkpoint), self.model, self.optimizer.optimizer)
+            self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint, SCHEDULER_NAME), weights_only=True))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         # the library's own loads Gemma3's hub-style keys into nothing, silently

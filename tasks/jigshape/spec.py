@@ -95,7 +95,9 @@ class Spec(Perturbations, Layout):
 def detail(spec: Spec) -> Detail:
     """A piece and its tabs on the image that the model sees."""
     sheet = geometry(spec)
-    return Detail(spec.num_pieces, sheet.piece * spec.sheet_scale, sheet.radius * spec.sheet_scale if spec.shape else 0.0)
+    return Detail(
+        spec.num_pieces, sheet.piece * spec.sheet_scale, sheet.radius * spec.sheet_scale if spec.shape else 0.0
+    )
 
 
 def caution(spec: Spec) -> str | None:

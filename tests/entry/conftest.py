@@ -13,9 +13,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def command(script: str, *arguments: str, config: str | None = None) -> list[str]:
-    """`accelerate launch` of a script, with a launch config from launch/accelerate/ or none."""
+    """`accelerate launch` of a script, with a launch config from launch/accelerate/ or elsewhere, or none."""
     launcher = [sys.executable, "-m", "accelerate.commands.launch"]
     launcher += ["--config_file", str(ROOT / "launch/accelerate" / config)] if config else ["--num_processes", "1"]
+    if config == "cpu2.yaml":  # a free port: tests run beside each other
+        launcher += ["--main_process_port", "0"]
     return [*launcher, str(ROOT / script), *arguments]
 
 

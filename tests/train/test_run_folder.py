@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from eval_hooks.run_files import MANIFEST, write_manifest
 from recipes.loader import load_recipe
 from train.checkpoints import PARTIAL
 from train.run_folder import environment, git_commit, open_run_folder, write_provenance
@@ -14,6 +15,12 @@ from train.run_folder import environment, git_commit, open_run_folder, write_pro
 
 def recipe_in(folder, *overrides):
     return load_recipe(["recipe=quickstart", f"output_dir={folder}", *overrides])
+
+
+def checkpoint(folder):
+    folder.mkdir(parents=True)
+    (folder / "weights").write_bytes(b"12345")
+    write_manifest(folder)
 
 
 def test_an_empty_folder_starts_a_run(tmp_path):
@@ -28,8 +35,25 @@ def test_a_folder_with_checkpoints_is_refused_without_resume(tmp_path):
 
 def test_resume_takes_the_newest_complete_checkpoint(tmp_path):
     for name in ("checkpoint-9", "checkpoint-10", f"{PARTIAL}/checkpoint-11"):
-        (tmp_path / name).mkdir(parents=True)
+        checkpoint(tmp_path / name)
     assert open_run_folder(recipe_in(tmp_path, "resume=true")) == tmp_path / "checkpoint-10"
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda folder: (folder / "weights").write_bytes(b"12"), "weights has 2 of 5 bytes"),
+        (lambda folder: (folder / "weights").unlink(), "weights is missing"),
+        (lambda folder: (folder / MANIFEST).unlink(), "manifest.json is missing or damaged"),
+        (lambda folder: (folder / MANIFEST).write_text('{"files": ['), "manifest.json is missing or damaged"),
+    ],
+)
+def test_a_checkpoint_that_is_not_whole_is_passed_over_and_said(damage, told, tmp_path, caplog):
+    for step in (9, 10):
+        checkpoint(tmp_path / f"checkpoint-{step}")
+    damage(tmp_path / "checkpoint-10")
+    assert open_run_folder(recipe_in(tmp_path, "resume=true")) == tmp_path / "checkpoint-9"
+    assert f"checkpoint-10 is not complete ({told}) and is passed over" in caplog.text
 
 
 def test_resume_without_a_checkpoint_starts_anew_and_says_so(tmp_path, caplog):
@@ -39,7 +63,7 @@ def test_resume_without_a_checkpoint_starts_anew_and_says_so(tmp_path, caplog):
 
 def test_resume_names_what_has_changed_in_the_recipe(tmp_path, caplog):
     write_provenance(recipe_in(tmp_path), {})
-    (tmp_path / "checkpoint-1").mkdir()
+    checkpoint(tmp_path / "checkpoint-1")
     with caplog.at_level(logging.WARNING):
         open_run_folder(recipe_in(tmp_path, "resume=true", "trainer.learning_rate=5e-4"))
     assert "trainer.learning_rate was 0.001 in the stored recipe and is 0.0005 now" in caplog.text
@@ -48,14 +72,14 @@ def test_resume_names_what_has_changed_in_the_recipe(tmp_path, caplog):
 
 def test_resume_with_other_weights_is_refused(tmp_path):
     write_provenance(recipe_in(tmp_path), {})
-    (tmp_path / "checkpoint-1").mkdir()
+    checkpoint(tmp_path / "checkpoint-1")
     with pytest.raises(ValueError, match=r"train\.method: got lora, but the run in .* has full"):
         open_run_folder(recipe_in(tmp_path, "resume=true", "train.method=lora"))
 
 
 def test_resume_with_other_towers_is_refused_and_with_another_rate_is_told(tmp_path, caplog):
     write_provenance(recipe_in(tmp_path), {})
-    (tmp_path / "checkpoint-1").mkdir()
+    checkpoint(tmp_path / "checkpoint-1")
     with pytest.raises(ValueError, match=r"train\.towers\.vision\.method: got frozen, but the run in .* has None"):
         open_run_folder(recipe_in(tmp_path, "resume=true", "train.towers.vision.method=frozen"))
     with caplog.at_level(logging.WARNING):

@@ -1,0 +1,33 @@
+"""Which puzzles each step trained on: <output_dir>/seen/rank-0.jsonl, a line per step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+
+class SeenPuzzles(TrainerCallback):
+    """Every process writes its own file. A resumed run drops what was written after its checkpoint."""
+
+    def __init__(self, run: Path, rank: int, keys: Callable[[], list[list[str]]]) -> None:
+        """
+        Args:
+            keys: gives the keys of the puzzles in each micro-batch of the step that has ended.
+        """
+        self._file = run / "seen" / f"rank-{rank}.jsonl"
+        self._keys = keys
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        written = self._file.read_bytes().splitlines(keepends=True) if self._file.is_file() else []
+        self._file.write_bytes(b"".join(written[: state.global_step]))
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": state.global_step, "keys": self._keys()}) + "\n")
