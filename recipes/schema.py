@@ -246,8 +246,8 @@ class Train(Section):
     workers: Annotated[int, Field(ge=0)] = 2
     """Data loader processes per training process."""
     worst_batch_first: bool = False
-    """Before the first step, run the run's longest micro-batch, and the one with the most operations, forward and
-    backward, and drop the gradients: what does not fit shows at once. It changes no result. Not with zero2 and zero3."""
+    """Before the first step, take the run's longest micro-batch, and the one with the most operations, forward and
+    backward, and drop the gradients: what does not fit shows at once, and no result changes. Not with zero2, zero3."""
     stall_timeout_s: PositiveInt | None = 3600
     """Seconds without a finished step or evaluation batch after which a process dumps its stacks and ends. None: never.
     """
