@@ -1,9 +1,10 @@
-"""What the plan says of memory beside PyTorch's own memory tracker, on the true models, on tensors without values.
+"""What the plan says of memory beside PyTorch's own memory tracker, on tensors without values.
 
     python benchmarks/plan_memory.py [cases=full_16x16,lora_16x16,vision_16x16,full_4x4,gemma_lora]
 
-The plan traces each tower apart and puts the passes together by arithmetic. Here the whole model takes one micro-step
-under torch.distributed._tools.mem_tracker.MemTracker, with every gradient and AdamW's state there already: vision tower,
+The plan traces each tower apart, of the language tower a few layers, and puts the passes together by arithmetic. Here the
+whole model takes one micro-step
+under torch.distributed._tools.mem_tracker.MemTracker, with gradients and AdamW state there already: vision tower,
 projector, embeddings, language tower, loss head, and back. No memory is allocated, so the true sizes fit on a CPU.
 """
 
@@ -93,9 +94,7 @@ def main(argv: Sequence[str]) -> None:
     transformers.logging.set_verbosity_error()
     warnings.filterwarnings("ignore")
     given = dict(argument.split("=", 1) for argument in argv)
-    print(
-        f"{'':<14}{'plan':>9}{'tracker':>9}{'ratio':>8}{'plan s':>8}{'tracker s':>11}   plan: standing, forward, backward"
-    )
+    print(f"{'GiB':<14}{'plan':>9}{'tracker':>9}{'ratio':>8}{'plan s':>8}{'tracker s':>11}   of the plan:")
     for name in given.get("cases", ",".join(CASES)).split(","):
         case = CASES[name]
         recipe = load_recipe(list(case.recipe))
@@ -114,7 +113,8 @@ def main(argv: Sequence[str]) -> None:
         total = next(size for kind, size in found.items() if kind.endswith("Total"))
         print(
             f"{name:<14}{peak / GIB:>9.2f}{total / GIB:>9.2f}{peak / total:>8.3f}{planned:>8.1f}{took:>11.1f}   "
-            f"{memory.standing / GIB:.2f}, {memory.forward / GIB:.2f}, {memory.backward / GIB:.2f}"
+            f"standing {memory.standing / GIB:.2f}, forward {memory.forward / GIB:.2f}, "
+            f"backward {memory.backward / GIB:.2f}"
         )
         print(
             f"{'':<14}tracker: {', '.join(f'{kind} {size / GIB:.2f}' for kind, size in found.items() if size)}",

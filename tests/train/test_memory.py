@@ -8,6 +8,7 @@ import torch
 from models.outline import outline
 from models.towers import train_towers
 from recipes.loader import load_recipe
+from train import traced
 from train.memory import Memory, check_activations, composed, head_memory, standing_memory, training_memory
 from train.traced import LiveBytes, Load, Phases, trace
 
@@ -107,9 +108,19 @@ def test_kept_bytes_grow_with_the_tokens(model):
     assert two.kept / one.kept == pytest.approx(2, rel=0.15)
 
 
+@pytest.mark.parametrize("model", ["tiny_qwen3_vl", "tiny_gemma3"])
+def test_many_layers_are_continued_from_few_as_if_all_were_traced(model, monkeypatch):
+    deep = ("model.scratch.text_layers=9", "train.method=lora")
+    load = Load(rows=1, length=2048, patches=0, answer=8)
+    _, continued = phases(*deep, model=model, load=load, checkpointing={})
+    monkeypatch.setattr(traced, "_through_all_layers", lambda tower, trace: trace())
+    _, whole = phases(*deep, model=model, load=load, checkpointing={})
+    assert tuple(continued) == pytest.approx(tuple(whole), rel=0.01)
+
+
 def test_tracing_without_values_counts_what_real_tensors_take():
     recipe, loaded = tiny("train.precision=fp32")
-    _, traced = trace(loaded, LOAD, bf16=False, narrow=False, checkpointing=None)
+    _, found = trace(loaded, LOAD, bf16=False, narrow=False, checkpointing=None)
     tower = train_towers(outline(recipe.model).loaded, recipe.train).model.to_empty(device="cpu").model.language_model
     for parameter in tower.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -119,8 +130,8 @@ def test_tracing_without_values_counts_what_real_tensors_take():
         forward, kept = live.restart(), live.now
         output.backward(torch.zeros_like(output))
         backward = live.restart()
-    assert (traced.forward, traced.kept) == pytest.approx((forward, kept), rel=0.02)
-    assert traced.backward == pytest.approx(backward, rel=0.1)  # real gradients are added in place
+    assert (found.forward, found.kept) == pytest.approx((forward, kept), rel=0.02)
+    assert found.backward == pytest.approx(backward, rel=0.1)  # real gradients are added in place
 
 
 def test_a_process_that_surely_does_not_fit_is_refused_and_one_that_may_fit_is_not():
