@@ -2,10 +2,10 @@
 
     python benchmarks/plan_memory.py [cases=full_16x16,lora_16x16,vision_16x16,full_4x4,gemma_lora]
 
-The plan traces each tower apart, of the language tower a few layers, and puts the passes together by arithmetic. Here the
-whole model takes one micro-step
-under torch.distributed._tools.mem_tracker.MemTracker, with gradients and AdamW state there already: vision tower,
-projector, embeddings, language tower, loss head, and back. No memory is allocated, so the true sizes fit on a CPU.
+The plan traces each tower apart, of the language tower a few layers, and puts the passes together by arithmetic. Here
+the whole model takes one micro-step under torch.distributed._tools.mem_tracker.MemTracker, with gradients and AdamW's
+state there already: vision tower, projector, embeddings, language tower, loss head, and back. No memory is allocated,
+so the true sizes fit on a CPU.
 """
 
 from __future__ import annotations

@@ -108,24 +108,29 @@ def smaller_choices(argv: Sequence[str], recipe: Recipe, machine: Machine, made:
     return lines
 
 
-def _candidates(recipe: Recipe, machine: Machine, made: Plan) -> list[list[str]]:
-    longest = max(one.lengths.total for one in made.forecast.measured.values())
+def _candidates(recipe: Recipe, machine: Machine, made: Plan) -> list[tuple[str, ...]]:
+    parts = {name: max(one.lengths.total for one in examples) for name, examples in made.forecast.by_part().items()}
+    names, lengths = list(parts), list(parts.values())
     most = recipe.train.max_pack_tokens or recipe.model.max_tokens
-    shorter = [f"train.max_pack_tokens={longest}"] if recipe.train.batching != "plain" and longest < most else None
+
+    def shorter(length: int) -> list[str]:
+        """Micro-batches of no more than such an example."""
+        return [f"train.max_pack_tokens={length}"] if recipe.train.batching != "plain" and length < most else []
+
     lora = ["train.method=lora", *(["train.towers=null"] if recipe.train.towers != Towers() else [])]
-    parts = list(made.forecast.by_part())
+    lora = [] if recipe.train.method == "lora" else lora
     found: list[list[str]] = []
     if not recipe.trainer.get("gradient_checkpointing", False):
         found.append(["trainer.gradient_checkpointing=true"])
     if machine.gpus > 1:
         found.append(["train.sharding=fsdp2"])
-    if shorter:
-        found.append(shorter)
+    found.append(shorter(lengths[-1]))
     if recipe.train.methods()["vision"] == "full":
-        found.append(["train.towers.vision.method=frozen", *(shorter or [])])
-    found.append([*lora, *(shorter or [])])
-    found += [[*lora, *[f"data.parts.{name}=null" for name in parts[-drop:]]] for drop in range(1, len(parts))]
-    return found
+        found.append(["train.towers.vision.method=frozen", *shorter(lengths[-1])])
+    for kept in range(len(parts), 0, -1):
+        dropped = [f"data.parts.{name}=null" for name in names[kept:]]
+        found.append([*lora, *dropped, *shorter(lengths[kept - 1])])
+    return [overrides for overrides in dict.fromkeys(map(tuple, found)) if overrides]
 
 
 def _without_own(argv: Sequence[str]) -> list[str]:

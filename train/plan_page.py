@@ -162,7 +162,7 @@ def cost_lines(forecast: Forecast, cost: Cost, machine: Machine) -> list[str]:
     return [
         f"training: {cost.flops / 1e15:,.3g} PFLOP; {_time(cost.training_h)} on {gpus} at {machine.mfu:.0%} of "
         f"{machine.peak_tflops:g} TFLOP/s each",
-        f"saves: {cost.saves} checkpoints of {_size(cost.checkpoint_bytes)}; {kept}: {_size(cost.disk_bytes)} of disk",
+        f"saves: {cost.saves} checkpoint(s) of {_size(cost.checkpoint_bytes)}; {kept}, {_size(cost.disk_bytes)} in all",
         f"evaluations: {cost.evaluations}, {cost.evaluated:,} puzzles; about {_time(cost.evaluation_h)} "
         f"({1000 * DECODE_S:.0f} ms per answer token and batch of {recipe.eval.batch})",
         f"generation's cache: up to {cache_bytes(forecast) / GIB:.1f} GiB per GPU in evaluations (eval.batch), when "
