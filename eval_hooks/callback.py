@@ -29,9 +29,11 @@ logger = logging.getLogger(__name__)
 
 
 class Clocked(Protocol):
-    """A trainer that can leave the time of an evaluation out of its speed, and hear that it goes on."""
+    """A trainer that can leave the time of an evaluation out of its speed, hear that it goes on, and have all weights
+    on every process while it does."""
 
     def off_the_clock(self) -> AbstractContextManager[None]: ...
+    def whole_model(self) -> AbstractContextManager[None]: ...
     def beat(self) -> None: ...
 
 
@@ -112,7 +114,7 @@ class EvalCallback(TrainerCallback):
 
     def _evaluate(self, mixture: Mixture, step: int) -> list[Record]:
         recipe = self._recipe
-        with self._trainer.off_the_clock():
+        with self._trainer.off_the_clock(), self._trainer.whole_model():
             return evaluate(
                 self._loaded,
                 mixture,

@@ -18,7 +18,6 @@ from eval_hooks.undisturbed import undisturbed
 from models.generation import generate
 from models.lengths import Lengths, example_lengths
 from models.load import Loaded
-from models.sharded import unsharded
 
 
 class Puzzles(Protocol):
@@ -126,7 +125,6 @@ def evaluate(
     device = loaded.model.device.type
     with (
         undisturbed(loaded.model),
-        unsharded(loaded.model),
         nullcontext() if autocast is None else torch.autocast(device, dtype=autocast),
         tqdm(
             total=sum(len(one.indices) for one in mine), desc="evaluating", unit="puzzle", leave=False,

@@ -9,6 +9,7 @@ import torch
 from trl import SFTConfig
 
 from recipes.schema import Recipe
+from train.zero import zero_config
 
 logger = logging.getLogger(__name__)
 
@@ -39,12 +40,14 @@ def sft_arguments(recipe: Recipe, processes: int) -> SFTConfig:
         processes: training processes over all machines.
     """
     train = recipe.train
+    if train.batching == "plain":
+        accumulation_steps(recipe, processes)  # refuses at once what cannot be divided
     on_cpu = os.environ.get("ACCELERATE_USE_CPU", "false").lower() == "true" or not torch.cuda.is_available()
     owned = {
         "output_dir": recipe.output_dir,
         "per_device_train_batch_size": train.micro_batch,
-        # of packs and balanced micro-batches, PuzzleTrainer knows the number
-        "gradient_accumulation_steps": accumulation_steps(recipe, processes) if train.batching == "plain" else 1,
+        "gradient_accumulation_steps": 1,  # PuzzleTrainer knows the number
+        "deepspeed": zero_config(train.sharding),
         "bf16": train.precision == "bf16",
         "use_cpu": on_cpu,
         "save_strategy": "steps",

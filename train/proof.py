@@ -10,7 +10,6 @@ import torch
 from data_mix.mixture import Posed
 from models.generation import evaluating
 from models.load import Loaded
-from models.sharded import unsharded
 from train.batches import IGNORED, LOSS_FIELDS, packed
 from train.check import Measured
 from train.trainer import PuzzleTrainer
@@ -32,7 +31,8 @@ def prove(trainer: PuzzleTrainer, measured: Mapping[int, Measured]) -> None:
     check_labels(collator.loaded, rows[0]["posed"], collator(rows[:1]))
     if collator.packed:
         first, second = (collator.encode(row["posed"], row["images"]) for row in rows)
-        check_packs(collator.loaded, first, second, trainer._prepare_inputs, bf16=trainer.args.bf16)
+        with trainer.whole_model():
+            check_packs(collator.loaded, first, second, trainer._prepare_inputs, bf16=trainer.args.bf16)
 
 
 def check_labels(loaded: Loaded, posed: Posed, batch: dict[str, torch.Tensor]) -> None:
@@ -88,7 +88,7 @@ def check_packs(
             found = loaded.model(**features, logits_to_keep=answer, use_cache=False).logits
         return found.float()
 
-    with evaluating(loaded.model), unsharded(loaded.model):
+    with evaluating(loaded.model):
         alone, in_pack, seeing = (logits(batch) for batch in (packed(loaded, [second]), whole, merged))
     moved, would_move = (in_pack - alone).norm(), (seeing - alone).norm()
     if moved * _FAR > would_move:

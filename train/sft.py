@@ -81,7 +81,7 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     loaded, sharding = load_for_training(recipe, checkpoint, args.device, rank, processes)
     rates = learning_rates(recipe.train, args.learning_rate)
     logger.info("what trains\n%s", describe_parameters(loaded.model, loaded.family, rates))
-    spread(recipe, loaded, sharding, args.device)
+    spread(recipe, loaded, sharding, args)
 
     # trainer
     scores = Scores()

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from transformers import set_seed
+from trl import SFTConfig
 
 from models.load import Loaded, load_model
 from models.sharded import shard
@@ -16,6 +17,7 @@ from models.towers import load_dtype, train_towers
 from recipes.schema import Recipe
 from train.parameters import TrainingState, training_state
 from train.sharded_state import FOLDER
+from train.zero import leave_loading_alone, place
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,13 @@ def check_sharding(recipe: Recipe, processes: int, environment: dict[str, str]) 
         raise ValueError(
             f"train.sharding: got {sharding} on one process; it needs several; launch them: {ONE_NODE}, or set "
             "train.sharding=auto. (On CPU, accelerate starts several processes only with launch/accelerate/cpu2.yaml.)"
+        )
+    methods, checkpointing = recipe.train.methods(), recipe.trainer.get("gradient_checkpointing", False)
+    if sharding == "zero3" and methods["vision"] == "lora" and checkpointing:
+        raise ValueError(
+            "train.sharding: got zero3 with trainer.gradient_checkpointing=true and adapters on the vision tower; they "
+            "would get no gradient, because TRL checkpoints adapters under ZeRO-3 reentrantly; allowed: auto, ddp, "
+            "fsdp2, zero2; set train.sharding=fsdp2"
         )
     if sharding.startswith("zero") and find_spec("deepspeed") is None:
         raise ValueError(
@@ -140,6 +149,7 @@ def load_for_training(
         set_seed(recipe.seed)
         return train_towers(loaded, recipe.train)
 
+    leave_loading_alone()
     loaded = load(empty=True)
     state = training_state(loaded.model)
     gpu_bytes = torch.cuda.mem_get_info()[1] if device.type == "cuda" else None
@@ -151,15 +161,17 @@ def load_for_training(
         "sharding %s over %s process(es): each holds %.2f GiB of weights, gradients and AdamW state",
         sharding, processes, bytes_per_process(sharding, processes, state) / 2**30,
     )  # fmt: skip
-    if _is_empty(loaded.model) and (rank == 0 or sharding != "fsdp2"):
+    if _is_empty(loaded.model) and (rank == 0 or sharding not in ("fsdp2", "zero3")):
         loaded = load(empty=False)
     return loaded, sharding
 
 
-def spread(recipe: Recipe, loaded: Loaded, sharding: str, device: torch.device) -> None:
-    """Shard the model in place, where the sharding is ours to do and not the trainer's."""
+def spread(recipe: Recipe, loaded: Loaded, sharding: str, args: SFTConfig) -> None:
+    """Give each process what it holds of the model, in place, where the trainer does not do so by itself."""
     if sharding == "fsdp2":
-        shard(loaded.model, loaded.family, device, bf16=recipe.train.precision == "bf16")
+        shard(loaded.model, loaded.family, args.device, bf16=recipe.train.precision == "bf16")
+    elif sharding.startswith("zero"):
+        place(loaded.model, args)
 
 
 def _is_empty(model: nn.Module) -> bool:

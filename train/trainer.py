@@ -13,12 +13,13 @@ from peft import PeftModel
 from safetensors import SafetensorError
 from torch.utils.data import DataLoader
 from transformers import Trainer
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.trainer import SCHEDULER_NAME, TRAINING_ARGS_NAME
 from trl import SFTConfig, SFTTrainer
 
 from data_mix.mixture import Mixture
 from models.load import Loaded, load_weights_into
-from models.sharded import gathered, is_sharded
+from models.sharded import gathered, is_sharded, unsharded
 from recipes.schema import Recipe
 from train.balance import StepBatches
 from train.batches import Collator, as_dataset
@@ -30,6 +31,7 @@ from train.parameters import group_by_tower, learning_rates
 from train.seen import SeenPuzzles
 from train.sharded_state import load_optimizer, save_optimizer
 from train.weighting import PartWeights
+from train.zero import whole
 
 
 class PuzzleTrainer(SFTTrainer):
@@ -201,6 +203,12 @@ class PuzzleTrainer(SFTTrainer):
             yield
         finally:
             self._last_log += time.monotonic() - started
+
+    @contextmanager
+    def whole_model(self) -> Iterator[None]:
+        """Every process has all weights while the block runs, and may call the model on its own."""
+        with whole(self.model_wrapped) if is_deepspeed_zero3_enabled() else unsharded(self.model):
+            yield
 
     def _move_model_to_device(self, model: Any, device: torch.device) -> None:
         if not is_sharded(model):

@@ -29,9 +29,11 @@ if os.environ.get("TEXT_ONLY"):
 
 prepared = sft.prepare(sys.argv[1:])
 parameters = list(prepared[1].model.parameters())
-sharded = sum(isinstance(parameter, DTensor) for parameter in parameters)
-gathered = sum(hasattr(parameter, "ds_id") for parameter in parameters)
-print(f"of {len(parameters)} parameters {sharded} are DTensors and {gathered} are partitioned by ZeRO-3", flush=True)
+shared = {
+    "fsdp2": sum(isinstance(parameter, DTensor) for parameter in parameters),
+    "zero3": sum(hasattr(parameter, "ds_tensor") for parameter in parameters),
+}
+print(f"of {len(parameters)} parameters are shared: {shared}", flush=True)
 status = sft.run(*prepared)
 if torch.distributed.is_initialized():
     torch.distributed.destroy_process_group()

@@ -1,5 +1,6 @@
 """Token weights and batches."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from train.batches import IGNORED, informative_tokens
+from train.loss import token_loss
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=20), st.data())
@@ -53,3 +55,29 @@ def test_an_example_does_not_depend_on_its_batch_mates(mixed_recipe, trainer_of)
     assert not together["attention_mask"][1, length:].any()
     patches = together["image_grid_thw"].prod(dim=1).tolist()
     assert torch.equal(together["pixel_values"][patches[0] : patches[0] + patches[1]], alone["pixel_values"])
+
+
+@pytest.mark.parametrize(("model", "batching"), [("tiny_qwen3_vl", "packed"), ("tiny_gemma3", "balanced")])
+def test_where_every_process_must_see_an_image_a_batch_without_one_gets_a_blank_that_weighs_nothing(
+    model, batching, mixed_recipe, trainer_of
+):
+    trainer = trainer_of(mixed_recipe(model, f"train.batching={batching}"))
+    rows = [trainer.train_dataset[index] for index in range(2)]
+    seeing = replace(trainer.data_collator, always_image=True)
+    assert torch.equal(seeing(rows)["input_ids"], trainer.data_collator(rows)["input_ids"])
+    texts = []
+    for row in rows:
+        puzzle = row["posed"].puzzle
+        words = [{**turn, "content": [part for part in turn["content"] if part["type"] == "text"]}
+                 for turn in puzzle.messages]  # fmt: skip
+        posed = replace(row["posed"], puzzle=replace(puzzle, messages=words))
+        texts.append({**row, "posed": posed, "images": []})
+    alone, beside = trainer.data_collator(texts), seeing(texts)
+    assert "pixel_values" not in alone
+    assert len(beside["pixel_values"]) > 0
+    assert beside["loss_weights"].sum() == alone["loss_weights"].sum()
+    assert len(beside["ambiguous"]) == 2
+    parts = len(trainer.weights.parts)
+    told = [token_loss(trainer.model, trainer._prepare_inputs(batch), parts) for batch in (alone, beside)]
+    torch.testing.assert_close(told[1].weighted_nll, told[0].weighted_nll)
+    assert torch.equal(told[1].by_part[:, 2], told[0].by_part[:, 2])

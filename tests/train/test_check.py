@@ -10,7 +10,7 @@ from data_mix.photos import find_photos
 from models.load import load_model
 from recipes.loader import load_recipe
 from recipes.schema import Curriculum
-from train.arguments import accumulation_steps, check_sharding
+from train.arguments import accumulation_steps
 from train.check import check_lag, check_lengths, measure_examples, num_steps
 
 
@@ -48,20 +48,6 @@ def test_an_effective_batch_that_cannot_be_kept_is_refused_with_what_can(micro, 
 def test_a_run_without_steps_is_refused():
     with pytest.raises(ValueError, match="num_train_epochs: got 0"):
         num_steps(100, 10, 0.0, max_steps=-1)
-
-
-@pytest.mark.parametrize(
-    ("sharding", "processes", "environment", "told"),
-    [
-        ("none", 2, {}, "got none on 2 processes"),
-        ("ddp", 1, {}, "got ddp on one process"),
-        ("ddp", 2, {"ACCELERATE_USE_FSDP": "true"}, "launch with FSDP"),
-        ("null", 2, {"ACCELERATE_USE_DEEPSPEED": "true"}, "launch with DeepSpeed"),
-    ],
-)
-def test_a_launch_that_does_not_fit_the_sharding_is_refused(sharding, processes, environment, told):
-    with pytest.raises(ValueError, match=told):
-        check_sharding(quickstart(f"train.sharding={sharding}"), processes, environment)
 
 
 @pytest.mark.parametrize(
