@@ -14,6 +14,7 @@ import copy
 import sys
 import time
 import warnings
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ import transformers
 from peft import PeftModel
 from torch._subclasses import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
+from torch.utils.hooks import RemovableHandle
 
 from models.load import Loaded
 from models.outline import outline
@@ -71,6 +73,10 @@ def tracked(loaded: Loaded, case: Case, checkpointing: dict[str, object] | None)
         embed, head = model.get_input_embeddings(), model.get_output_embeddings()
         tower = next(module for name, module in model.named_modules() if name.endswith("language_model"))
         tracker = MemTracker()
+        idle = RemovableHandle(OrderedDict())
+        for parameter in model.parameters():
+            if not parameter.requires_grad:  # or the tracker would ask it to tell of its gradient, which it cannot
+                tracker._param_to_grad_hook_handles[parameter] = (idle, idle)
         tracker.track_external(model, optimizer, *([*mask.values()] if mask else []))
         with tracker:
             with torch.autocast("cpu", torch.bfloat16):
