@@ -12,7 +12,7 @@ import shutil
 import sys
 import tomllib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -155,7 +155,7 @@ def model_files(model: Model) -> Finding:
     if model.scratch is not None:
         return Finding("ok", "model", f"{model.name} is made from scratch: nothing to download")
     name = str(model.pretrained)
-    wanted = ("config.json", (WEIGHTS_INDEX, WEIGHTS))
+    wanted = (("config.json",), (WEIGHTS_INDEX, WEIGHTS))
     if Path(name).is_dir():
         missing = [choice for choice in wanted if not _any(choice, lambda file: (Path(name) / file).is_file())]
         where = f"the folder {name}"
@@ -172,9 +172,8 @@ def model_files(model: Model) -> Finding:
     return Finding("bad" if offline else "note", "model", found, advice)
 
 
-def _any(choice: str | tuple[str, ...], there: object) -> bool:
-    assert callable(there)
-    return any(there(file) for file in ((choice,) if isinstance(choice, str) else choice))
+def _any(choice: Sequence[str], there: Callable[[str], bool]) -> bool:
+    return any(there(file) for file in choice)
 
 
 def _cached(name: str, file: str, revision: str | None) -> bool:

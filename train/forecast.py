@@ -10,6 +10,7 @@ from data_mix.curriculum import training_order
 from data_mix.mixture import Mixture, evaluation_mixture, training_mixture
 from data_mix.photos import PhotoSet, find_photos
 from data_mix.scores import Scores
+from eval_hooks.run import plan_batches
 from models.flops import Flops, example_flops
 from models.load import Loaded
 from models.outline import Outline
@@ -84,6 +85,8 @@ def forecast(recipe: Recipe, outlined: Outline, loaded: Loaded, processes: int) 
     try:
         check_lengths(loaded, mixture, measured)
         batches = step_batches(recipe, order, steps, processes, example_costs(measured, order), packed=packed)
+        asked = evaluation_mixture(training, photos, 1)
+        plan_batches(loaded, asked, recipe.eval.batch)
     except ValueError as error:
         if outlined.estimated_text:
             raise ValueError(f"{error} (text tokens are estimated here, and rather too many than too few)") from error
@@ -91,7 +94,6 @@ def forecast(recipe: Recipe, outlined: Outline, loaded: Loaded, processes: int) 
     prefetch = trainer.get("dataloader_prefetch_factor") or 2
     check_lag(recipe.data.curriculum, batches.arrange.micro_steps, recipe.train.workers, prefetch)
     seen = sum(map(len, order.possible_steps(steps))) if order.decided else steps * recipe.train.effective_batch
-    asked = evaluation_mixture(training, photos, 1)
     evaluated = measure_examples(loaded, asked, range(len(asked)), rank=0, processes=1).values()
     return Forecast(
         recipe, loaded, mixture, measured, batches, packed, steps, seen, {one.part: one for one in evaluated}, cautions

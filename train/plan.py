@@ -19,12 +19,12 @@ from models.load import Loaded
 from models.outline import Outline, outline
 from models.towers import check_towers, train_towers
 from recipes.command import CommandLine, run_command
-from recipes.loader import RecipeError, load_recipe
+from recipes.loader import load_recipe
 from recipes.schema import Recipe, Towers
 from train import plan_page
 from train.cost import Machine, cost_of
 from train.forecast import Batches, Forecast, batches_of, forecast
-from train.memory import Memory, standing_memory, training_memory
+from train.memory import OVERHEAD_BYTES, Memory, standing_memory, training_memory
 from train.parameters import training_state
 from train.sharding import check_sharding, choose_sharding
 
@@ -93,19 +93,23 @@ def smaller_choices(argv: Sequence[str], recipe: Recipe, machine: Machine, made:
     for overrides in _candidates(recipe, machine, made):
         try:
             changed = load_recipe([*_without_own(argv), *overrides])
-        except RecipeError:  # another choice of the recipe does not go with this one
+            memory = _standing(changed, machine)
+            if memory.fits(machine.gpu_bytes):
+                memory = plan(changed, outline(changed.model), machine).memory
+        except ValueError:  # another choice of the recipe does not go with this one
             continue
-        loaded = train_towers(outline(changed.model).loaded, changed.train)
-        bf16 = changed.train.precision == "bf16"
-        standing = standing_memory(loaded, sharding_of(loaded, changed, machine), machine.gpus, bf16=bf16)
-        if not standing.fits(machine.gpu_bytes):
-            continue
-        memory = plan(changed, outline(changed.model), machine).memory
         if memory.fits(machine.gpu_bytes):
             lines.append(f"{' '.join(overrides)}: {memory.peak / plan_page.GIB:.1f} GiB")
         if len(lines) == ASIDE:
             break
     return lines
+
+
+def _standing(recipe: Recipe, machine: Machine) -> Memory:
+    """Quickly, without activations."""
+    loaded = train_towers(outline(recipe.model).loaded, recipe.train)
+    sharding = sharding_of(loaded, recipe, machine)
+    return standing_memory(loaded, sharding, machine.gpus, bf16=recipe.train.precision == "bf16")
 
 
 def _candidates(recipe: Recipe, machine: Machine, made: Plan) -> list[tuple[str, ...]]:
@@ -171,7 +175,7 @@ def report(argv: Sequence[str]) -> str:
     print(text, flush=True)
     print("\nlooking for a smaller choice that fits", file=sys.stderr)
     choices = smaller_choices(argv, recipe, machine, made)
-    need = (made.memory.peak + plan_page.OVERHEAD_BYTES) / plan_page.GIB
+    need = (made.memory.peak + OVERHEAD_BYTES) / plan_page.GIB
     raise ValueError(
         f"got a run that needs about {need:.1f} GiB per GPU; allowed: {machine.gpu_memory_gb:g} (gpu_memory_gb); "
         + ("do choose one of these, which fit:" if choices else "do choose a smaller model, nothing else would fit")
