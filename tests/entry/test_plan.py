@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.entry.conftest import ROOT, surroundings
-from tests.entry.test_sft import SMALL
+from tests.entry.test_sft import SMALL, losses
 
 FEW = [f"data.parts.{n}x{n}.count={count}" for n, count in ((4, 6), (8, 4), (12, 3), (16, 3))]
 """Published sheets, few of them."""
@@ -92,3 +92,14 @@ def test_the_doctor_leaves_with_1_when_something_is_bad(module):
     done = module("train.doctor", "recipe=mixed_grid", status=1)
     assert "bad   model" in done.stdout
     assert "hf download Qwen/Qwen3-VL-8B-Instruct" in done.stdout
+
+
+def test_two_processes_take_the_worst_batch_first_and_learn_the_same(launch, tmp_path):
+    common = [
+        "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "train.precision=fp32", "train.batching=packed",
+        "data.parts.12x12=null", "data.parts.16x16=null", "trainer.max_steps=2",
+    ]  # fmt: skip
+    launch("train/sft.py", *common, "output_dir=plain", config="cpu2.yaml")
+    done = launch("train/sft.py", *common, "train.worst_batch_first=true", "output_dir=first", config="cpu2.yaml")
+    assert "worst batch first: 1 micro-batch(es) went forward and backward" in done.stderr
+    assert losses(tmp_path / "first/checkpoint-2") == losses(tmp_path / "plain/checkpoint-2")
