@@ -32,14 +32,15 @@ def check_wandb(recipe: Recipe) -> None:
     Raises:
         ValueError: neither the environment nor a netrc file holds a key.
     """
-    if recipe.wandb.mode == "online" and not _has_key():
+    if recipe.wandb.mode == "online" and not has_key():
         raise ValueError(
             "wandb.mode: got online, but neither WANDB_API_KEY nor a netrc file holds a key; allowed without one: "
             "offline, disabled; export WANDB_API_KEY, or set wandb.mode=offline and run `wandb sync` later"
         )
 
 
-def _has_key() -> bool:
+def has_key() -> bool:
+    """Whether the environment or a netrc file holds a W&B key."""
     if os.environ.get("WANDB_API_KEY"):
         return True
     host = urlsplit(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").netloc

@@ -102,6 +102,12 @@ class Family:
     """Tower -> its linear layers. A tower that has none is absent."""
     vision_tower: Callable[[Any], VisionTower]
     """`vision_tower(config)`: what operations are counted from."""
+    see: Callable[[Any, int], list[torch.Tensor]]
+    """`see(model, patches)`: what the vision tower and the projector hand to the language tower for an image of so many
+    patches, computed from pixels without values: for tracing, on tensors that have none."""
+    mask: Callable[[Any, int, int], Any]
+    """`mask(config, rows, length)`: the attention masks that the language tower makes of a batch of images and text,
+    without values; None where it makes none."""
     positions: Callable[[Any, Mapping[str, Any]], Any] | None = None
     """`positions(model, encoded)`: positions (4, 1, L) of an encoded example, with which it can be packed beside
     others; its first row counts tokens, so that it tells where an example begins. None: the family cannot be packed."""

@@ -39,7 +39,6 @@ def example_flops(encoder: Encoder, config: Any, lengths: Lengths, image_sizes: 
     heads_width = text.num_attention_heads * text.head_dim
     keys_width = text.num_key_value_heads * text.head_dim
     per_layer = text.hidden_size * (2 * heads_width + 2 * keys_width + 3 * text.intermediate_size)
-    windows = _windows(text)
     vision_linear = vision_attention = 0
     for size in image_sizes:
         width, height = encoder.family.scaled_size(encoder.processor, *size)
@@ -49,14 +48,14 @@ def example_flops(encoder: Encoder, config: Any, lengths: Lengths, image_sizes: 
         vision_attention += 4 * tower.layers * tower.width * patches**2
     return Flops(
         text_linear=2 * lengths.total * text.num_hidden_layers * per_layer,
-        text_attention=4 * heads_width * sum(_pairs(lengths.total, window) for window in windows),
+        text_attention=4 * heads_width * sum(_pairs(lengths.total, window) for window in windows(text)),
         vision_linear=vision_linear,
         vision_attention=vision_attention,
         head=2 * lengths.answer * text.hidden_size * text.vocab_size,
     )
 
 
-def _windows(text: Any) -> list[int | None]:
+def windows(text: Any) -> list[int | None]:
     """How far back each layer sees, in tokens; None: to the beginning."""
     kinds = getattr(text, "layer_types", None) or ["full_attention"] * text.num_hidden_layers
     return [text.sliding_window if kind == "sliding_attention" else None for kind in kinds]

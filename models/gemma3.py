@@ -15,6 +15,7 @@ from transformers import (
     Gemma3Processor,
     GemmaTokenizer,
 )
+from transformers.models.gemma3.modeling_gemma3 import Gemma3Model
 
 from models.family import (
     LANGUAGE_LINEARS,
@@ -209,6 +210,21 @@ def vision_tower(config: Any) -> VisionTower:
     )
 
 
+def see(model: Any, patches: int) -> list[torch.Tensor]:
+    """(images, image tokens, hidden width)."""
+    inner: Any = next(module for module in model.modules() if isinstance(module, Gemma3Model))
+    vision = inner.config.vision_config
+    images = max(1, patches // (vision.image_size // vision.patch_size) ** 2)
+    pixels = torch.empty(images, vision.num_channels, vision.image_size, vision.image_size)
+    return [inner.get_image_features(pixels, return_dict=True).pooler_output]
+
+
+def mask(config: Any, rows: int, length: int) -> dict[str, torch.Tensor]:
+    """bool (rows, 1, length, length) for each kind of layer: images are seen in both directions."""
+    kinds = sorted(set(config.text_config.layer_types))
+    return {kind: torch.empty(rows, 1, length, length, dtype=torch.bool) for kind in kinds}
+
+
 GEMMA3 = Family(
     name="gemma3",
     model_class=Gemma3ForConditionalGeneration,
@@ -240,4 +256,6 @@ GEMMA3 = Family(
         ),
     },
     vision_tower=vision_tower,
+    see=see,
+    mask=mask,
 )

@@ -19,6 +19,7 @@ from transformers.core_model_loading import revert_weight_conversion
 from transformers.utils import is_flash_attn_2_available
 
 from models import FAMILIES, Family
+from models.architecture import check_architecture
 from models.scratch import build_scratch, scratch_processor
 from models.sharded import fill
 from recipes.schema import Model
@@ -51,18 +52,20 @@ class Loaded(Encoder):
     model: Any
 
 
-def load_encoder(model: Model) -> Encoder:
+def load_encoder(model: Model, *, local: bool = False) -> Encoder:
     """The processor of a recipe's model as `load_model` sets it up, without the weights.
 
-    Raises ValueError if the image limits do not fit, CheckpointError if the processor's files cannot be had.
+    `local`: only look where no network is needed. Raises ValueError if the image limits do not fit, CheckpointError if
+    the processor's files cannot be had.
     """
     family = FAMILIES[model.family]
     if model.scratch is not None:
         processor, _ = scratch_processor(model)
     else:
         name = _pretrained_name(model)
-        config = _config(family, name, model.revision)
-        processor = _limited_processor(family, name, model.revision, config, model)
+        config = read_config(family, name, model.revision, local=local)
+        check_architecture(model, config)
+        processor = _limited_processor(family, name, model.revision, config, model, local=local)
     return Encoder(processor, family, model.max_tokens)
 
 
@@ -91,8 +94,9 @@ def load_model(
             parameter.data = parameter.data.to(dtype)
     else:
         name = _pretrained_name(model)
+        config = read_config(family, name, model.revision)
+        check_architecture(model, config)
         if empty:
-            config = _config(family, name, model.revision)
             with init_empty_weights():
                 built = family.model_class._from_config(config, dtype=dtype, attn_implementation=attention)
             built.tie_weights()  # each parameter has become one of its own
@@ -184,10 +188,13 @@ def _pretrained_name(model: Model) -> str:
     return model.pretrained
 
 
-def _config(family: Family, name: str, revision: str | None) -> Any:
-    """The config of a model that is of this family."""
+def read_config(family: Family, name: str, revision: str | None, *, local: bool = False) -> Any:
+    """The config of a model of this family, in a folder or on the hub; `local`: or in the hub's cache, without network.
+
+    Raises CheckpointError if it cannot be had, or is of another family.
+    """
     try:
-        config = family.model_class.config_class.from_pretrained(name, revision=revision)
+        config = family.model_class.config_class.from_pretrained(name, revision=revision, local_files_only=local)
     except OSError as error:
         raise _unavailable(name, error) from error
     if config.model_type != family.model_type:
@@ -199,7 +206,7 @@ def _config(family: Family, name: str, revision: str | None) -> Any:
 
 
 def _pretrained(family: Family, name: str, revision: str | None, attention: dict[str, str], dtype: torch.dtype) -> Any:
-    _config(family, name, revision)
+    read_config(family, name, revision)
     try:
         built, info = family.model_class.from_pretrained(
             name,
@@ -217,15 +224,19 @@ def _pretrained(family: Family, name: str, revision: str | None, attention: dict
     return built
 
 
-def _processor(family: Family, name: str, revision: str | None) -> Any:
+def _processor(family: Family, name: str, revision: str | None, *, local: bool = False) -> Any:
     try:
-        return family.processor_class.from_pretrained(name, revision=revision, trust_remote_code=False)
+        return family.processor_class.from_pretrained(
+            name, revision=revision, trust_remote_code=False, local_files_only=local
+        )
     except OSError as error:
         raise _unavailable(name, error) from error
 
 
-def _limited_processor(family: Family, name: str, revision: str | None, config: Any, model: Model) -> Any:
-    processor = _processor(family, name, revision)
+def _limited_processor(
+    family: Family, name: str, revision: str | None, config: Any, model: Model, *, local: bool = False
+) -> Any:
+    processor = _processor(family, name, revision, local=local)
     family.limit_images(processor, config, model.image)
     return processor
 

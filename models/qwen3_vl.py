@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
@@ -233,11 +234,35 @@ def vision_tower(config: Any) -> VisionTower:
     )
 
 
+def see(model: Any, patches: int) -> list[torch.Tensor]:
+    """The merged output and one for each deepstack level, each (patches / 4, hidden width)."""
+    visual: Any = _inner(model).visual
+    patch = visual.config.in_channels * visual.config.temporal_patch_size * visual.config.patch_size**2
+    seen = visual(
+        torch.empty(patches, patch),
+        grid_thw=None,  # what the tower would compute from it follows
+        interp_indices=torch.empty(patches, 4, dtype=torch.long),
+        interp_weights=torch.empty(patches, 4),
+        position_ids=torch.empty(patches, 2, dtype=torch.long),
+        cu_seqlens=np.array([0, patches]),  # the tower reads these values, which a tensor without any does not have
+        max_seqlen=patches,
+    )
+    return [seen.pooler_output, *seen.deepstack_features]
+
+
+def no_mask(config: Any, rows: int, length: int) -> None:
+    """Causal attention needs none."""
+
+
+def _inner(model: Any) -> Any:
+    """The model without its head, in an adapter too."""
+    return next(module for module in model.modules() if isinstance(module, Qwen3VLModel))
+
+
 def positions(model: Any, encoded: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Of one encoded example: a row that counts its tokens, then the model's own three (time, height, width)."""
-    inner: Any = next(module for module in model.modules() if isinstance(module, Qwen3VLModel))  # in an adapter, too
     ids = encoded["input_ids"]  # (1, L)
-    axes, _ = inner.get_rope_index(
+    axes, _ = _inner(model).get_rope_index(
         ids, mm_token_type_ids=encoded["mm_token_type_ids"], image_grid_thw=encoded.get("image_grid_thw")
     )
     return torch.cat([torch.arange(ids.shape[1]).expand(1, 1, -1), axes])  # (4, 1, L)
@@ -272,5 +297,7 @@ QWEN3_VL = Family(
         "projector": Linears(MERGERS, ("linear_fc1", "linear_fc2")),
     },
     vision_tower=vision_tower,
+    see=see,
+    mask=no_mask,
     positions=positions,
 )

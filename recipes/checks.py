@@ -88,6 +88,9 @@ def _model_problems(model: Model) -> list[str]:
     if model.revision and not model.pretrained:
         advice = "do remove it"
         problems.append(problem("model.revision", shown(model.revision), "null without pretrained", advice))
+    if model.architecture and not model.pretrained:
+        advice = "do remove it"
+        problems.append(problem("model.architecture", "sizes", "null without pretrained", advice))
     wanted = _IMAGE_FIELDS[model.family]
     for name, value in model.image:
         if name in wanted and value is None:

@@ -65,6 +65,21 @@ class CommandLine:
         self.problems.append(problem(name, shown(text), "a whole number from 1", f"do write {name}={default or 100}"))
         return default
 
+    def decimal(self, name: str, default: float, *, most: float) -> float:
+        """A number above 0, at most `most`."""
+        text = self._given.get(name)
+        if text is None:
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if 0 < value <= most:
+            return value
+        allowed = f"a number above 0, at most {most:g}"
+        self.problems.append(problem(name, shown(text), allowed, f"do write {name}={default:g}"))
+        return default
+
     def without_recipe(self) -> None:
         """For a command that has its own words only.
 

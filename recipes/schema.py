@@ -56,6 +56,14 @@ class ImageSize(Section):
     """Gemma3: the square side that every image is squeezed to."""
 
 
+class Architecture(Section):
+    """Sizes of a pretrained model, as its config.json names them. Plans are made from them where that file is not at
+    hand; where it is, a run whose model has others is refused."""
+
+    text: dict[str, Any]
+    vision: dict[str, Any]
+
+
 class Model(Section):
     """A model file, recipes/models/NAME.yaml."""
 
@@ -64,6 +72,8 @@ class Model(Section):
     pretrained: str | None = None
     """Hub name or folder of the weights. Exactly one of pretrained and scratch is given."""
     revision: str | None = None
+    architecture: Architecture | None = None
+    """None: a plan needs the config.json of `pretrained`."""
     scratch: Scratch | None = None
     attention: Attention = Attention()
     image: ImageSize
@@ -235,6 +245,9 @@ class Train(Section):
     60 % of a GPU, else fsdp2; none on one process. zero2 and zero3 need the deepspeed package."""
     workers: Annotated[int, Field(ge=0)] = 2
     """Data loader processes per training process."""
+    worst_batch_first: bool = False
+    """Before the first step, take the run's longest micro-batch, and the one with the most operations, forward and
+    backward, and drop the gradients: what does not fit shows at once, and no result changes. Not with zero2, zero3."""
     stall_timeout_s: PositiveInt | None = 3600
     """Seconds without a finished step or evaluation batch after which a process dumps its stacks and ends. None: never.
     """

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -71,6 +71,17 @@ class Example:
     """Whether another answer is as right as the target, as far as the task's own quick check sees."""
 
 
+class Detail(NamedTuple):
+    """The smallest things that a model must make out on its images, px as rendered."""
+
+    pieces: int
+    """On all images of a puzzle."""
+    piece: float
+    """Side of a piece without its tabs."""
+    tab: float
+    """How far a tab sticks out; 0 where there are none."""
+
+
 @dataclass(frozen=True)
 class Task:
     """One task: a bundle of pure, deterministic functions. See docs/tasks.md for how to add one."""
@@ -112,6 +123,8 @@ class Task:
     None where that was not decided."""
     caution: Callable[[Any], str | None] | None = None
     """`caution(spec)`: what a user should know before relying on such puzzles; None if nothing."""
+    detail: Callable[[Any], Detail] | None = None
+    """`detail(spec)`: what must be made out on its images; None where that is nothing of one size."""
     target_of: Callable[[Any, Any], dict[str, Any]] | None = None
     """`target_of(answer, spec)`: the target of a puzzle made elsewhere, of which only the right answer is known; what
     cannot be known is left out, and `score` leaves out the entries that need it. None: no such puzzles are taken."""

@@ -32,6 +32,8 @@ class Measured(NamedTuple):
     lengths: Lengths
     flops: int
     """Of a forward pass."""
+    image_sizes: tuple[tuple[int, int], ...] = ()
+    """(width, height) in px of its images."""
 
     @property
     def cost(self) -> Cost:
@@ -55,7 +57,7 @@ def measure_examples(
             lengths = example_lengths(loaded, [one.puzzle for one in posed])
             for at, one, length in zip(positions, posed, lengths, strict=True):
                 flops = example_flops(loaded, loaded.model.config, length, one.puzzle.image_sizes)
-                measured.append((at, Measured(one.part, length, flops.total)))
+                measured.append((at, Measured(one.part, length, flops.total, one.puzzle.image_sizes)))
             bar.update(len(posed))
     return dict(gather_object(measured))
 
@@ -129,7 +131,7 @@ def check_lengths(loaded: Loaded, mixture: Mixture, measured: Mapping[int, Measu
     too_long = [position for position, one in measured.items() if one.lengths.total > loaded.max_tokens]
     if too_long:
         position = max(too_long, key=lambda position: measured[position].lengths.total)
-        part, needed, _ = measured[position]
+        part, needed, *_ = measured[position]
         longest = mixture[position]
         raise ValueError(
             f"model.max_tokens: got {loaded.max_tokens}, but {len(too_long)} of {len(measured)} examples need more; "

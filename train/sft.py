@@ -14,6 +14,7 @@ import os
 import sys
 from pathlib import Path
 
+import torch
 from accelerate import PartialState
 from transformers import PrinterCallback
 
@@ -33,12 +34,15 @@ from train.arguments import sft_arguments
 from train.balance import step_batches
 from train.check import check_lag, check_lengths, example_costs, idle_decisions, measure_examples, num_steps
 from train.console import refusal, set_up_logging
+from train.forecast import batches_of
 from train.guard import RunError
 from train.head import plain_head
+from train.memory import check_activations
 from train.packing import packs
 from train.parameters import describe_parameters, learning_rates
 from train.progress import Progress
 from train.proof import prove
+from train.rehearsal import WorstBatchFirst
 from train.run_folder import environment, open_run_folder, write_provenance
 from train.sharding import check_sharding, load_for_training, spread
 from train.trainer import PuzzleTrainer
@@ -95,12 +99,17 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     check_lag(
         recipe.data.curriculum, batches.arrange.micro_steps, recipe.train.workers, args.dataloader_prefetch_factor or 2
     )
+    found = batches_of(loaded, measured, batches, packed=packs(recipe, loaded))
+    if args.device.type == "cuda":
+        check_activations(recipe, sharding, processes, found.largest, torch.cuda.mem_get_info()[1])
     logger.info("effective batch %s = %s; %s steps", recipe.train.effective_batch, batches.arrange.describe(), steps)
     trainer = PuzzleTrainer(recipe, loaded, mixture, batches, weights, args)
     prove(trainer, measured)
     evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture, scores)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(evaluation)
+    if recipe.train.worst_batch_first:
+        trainer.add_callback(WorstBatchFirst(trainer, [found.longest, found.dearest]))
     trainer.add_callback(Progress())
     if rank == 0 and not recipe.dry_run:
         provenance = environment()

@@ -10,7 +10,7 @@ from tasks.jigshape.pose import NAME, VERSION, pose, target_of
 from tasks.jigshape.programs import certify, solve_with_vision, solve_without_vision
 from tasks.jigshape.render import render
 from tasks.jigshape.score import ENTRIES, score
-from tasks.jigshape.spec import Spec, caution
+from tasks.jigshape.spec import Spec, caution, detail
 
 TASK = Task(
     name=NAME,
@@ -29,6 +29,7 @@ TASK = Task(
     diagnose=diagnose,
     informative=informative,
     picture=picture,
+    detail=detail,
     target_of=target_of,
     solvers={"vision-free solver": solve_without_vision, "joint solver": solve_with_vision},
     certificate=certify,

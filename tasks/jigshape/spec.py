@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from tasks.contract import Detail
 from tasks.jigshape.geometry import MAX_PIXELS, Layout, geometry, image_sizes
 from tasks.jigshape.perturb import Perturbations
 
@@ -89,6 +90,14 @@ class Spec(Perturbations, Layout):
                 "left out; set answer_format: by_id"
             )
         return self
+
+
+def detail(spec: Spec) -> Detail:
+    """A piece and its tabs on the image that the model sees."""
+    sheet = geometry(spec)
+    return Detail(
+        spec.num_pieces, sheet.piece * spec.sheet_scale, sheet.radius * spec.sheet_scale if spec.shape else 0.0
+    )
 
 
 def caution(spec: Spec) -> str | None:

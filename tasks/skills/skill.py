@@ -17,7 +17,7 @@ from tasks.jigshape.twins import twins
 from tasks.photo import needed
 from tasks.skills.picture import picture_of
 from tasks.skills.prompt import messages
-from tasks.skills.spec import Spec, board, caution
+from tasks.skills.spec import Spec, board, caution, detail
 
 VERSION = 1
 _QUESTION_STREAM = 7
@@ -127,5 +127,6 @@ class Skill:
             diagnose=self.diagnose,
             informative=informative,
             picture=self.picture,
+            detail=detail,
             caution=caution,
         )

@@ -7,9 +7,10 @@ from typing import ClassVar, Literal
 from pydantic import model_validator
 
 from tasks import jigshape
-from tasks.contract import Board
+from tasks.contract import Board, Detail
 from tasks.contract import Spec as BaseSpec
 from tasks.jigshape.spec import caution as jigsaw_caution
+from tasks.jigshape.spec import detail as jigsaw_detail
 
 _ASKING = ("answer_format", "wording", "input", "clues", "clue_layout", "repeat_clues", "hints")
 """Fields of a jigshape spec that say what is asked and how it is handed over: a sub-skill decides these itself."""
@@ -51,6 +52,11 @@ class ShapeSpec(Spec):
 def board(spec: Spec) -> Board | None:
     """The square of the photo that is cut into pieces."""
     return jigshape.TASK.board(spec.puzzle)
+
+
+def detail(spec: Spec) -> Detail:
+    """As on that jigsaw's sheet."""
+    return jigsaw_detail(spec.puzzle)
 
 
 def caution(spec: Spec) -> str | None:

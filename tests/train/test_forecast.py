@@ -1,0 +1,121 @@
+"""What a run will do and cost, by arithmetic on examples that are never rendered."""
+
+import pytest
+
+from models.flops import Flops
+from models.outline import outline
+from models.towers import train_towers
+from recipes.loader import load_recipe
+from train.cost import Machine, checkpoint_bytes, checkpoints_at_once, cost_of
+from train.forecast import batches_of, forecast, micro_batches, training_flops
+from train.plan_page import FEWEST_TAB_PX, Sight, sight_warnings, sights
+
+FLOPS = Flops(text_linear=1000, text_attention=100, vision_linear=10, vision_attention=1, head=10_000)
+SMALL = [
+    *(f"data.parts.{n}x{n}.{key}" for n in (4, 8, 12) for key in ("spec.piece_px=8", "spec.tab_ratio=0.3", "count=6")),
+    "data.parts.16x16=null", "data.photos.use=reuse", "train.effective_batch=6", "train.checkpoint_every=2",
+]  # fmt: skip
+
+
+@pytest.fixture
+def foreseen(tmp_path, monkeypatch):
+    """`foreseen(*overrides, processes=1)`: the forecast of a small mixed grid."""
+    monkeypatch.chdir(tmp_path)
+
+    def build(*overrides, processes=1, model="tiny_qwen3_vl"):
+        recipe = load_recipe(["recipe=mixed_grid", f"model={model}", *SMALL, *overrides])
+        outlined = outline(recipe.model)
+        return forecast(recipe, outlined, train_towers(outlined.loaded, recipe.train), processes)
+
+    return build
+
+
+def batches(found):
+    return batches_of(found.loaded, found.measured, found.batches, packed=found.packed)
+
+
+def test_packs_waste_nothing_and_no_micro_batch_exceeds_the_largest(foreseen):
+    found = foreseen("train.max_pack_tokens=3000", processes=2)
+    made = batches(found)
+    assert made.useful == 1
+    bins = [bin_ for step in micro_batches(found.batches) for bin_ in step if bin_]
+    assert sorted(one for bin_ in bins for one in bin_) == list(range(18))
+    tokens = [sum(found.measured[one].lengths.total for one in bin_) for bin_ in bins]
+    answers = [sum(found.measured[one].lengths.answer for one in bin_) for bin_ in bins]
+    assert made.largest.tokens == max(tokens) <= 3000
+    assert made.largest.answer == max(answers)
+    assert tokens[bins.index(made.longest)] == max(tokens)
+    assert (found.steps, found.seen) == (3, 18)
+
+
+def test_padding_is_what_is_not_useful(foreseen):
+    found = foreseen("train.batching=plain", "train.micro_batch=6")
+    made = batches(found)
+    real = sum(one.lengths.total for one in found.measured.values())
+    rows = [step[0] for step in micro_batches(found.batches)]
+    computed = sum(6 * max(found.measured[one].lengths.total for one in row) for row in rows)
+    assert made.useful == real / computed
+    assert made.largest.rows == 6
+    assert made.unevenness == 0
+
+
+@pytest.mark.parametrize(
+    ("towers", "expected"),
+    [
+        ([], 3 * sum(FLOPS)),
+        (["train.towers.vision.method=frozen"], 3 * (sum(FLOPS) - 11) + 11),
+        (["train.method=lora"], 2 * 11_000 + 3 * 100 + 11),
+        (["train.method=lora", "train.towers.vision.method=lora"], 2 * 11_010 + 3 * 101),
+    ],
+)
+def test_a_backward_pass_is_counted_where_something_trains(towers, expected):
+    assert training_flops(load_recipe(["recipe=mixed_grid", *towers]), FLOPS) == expected
+
+
+def test_hours_are_operations_over_what_the_gpus_reach():
+    machine = Machine(gpus=8, gpu_memory_gb=80, mfu=0.5, peak_tflops=1000)
+    assert machine.hours(8 * 500e12 * 3600) == 1
+    assert machine.gpu_bytes == 80 * 2**30
+
+
+def test_a_checkpoint_is_weights_and_optimizer_state_of_what_trains():
+    full, lora = (load_recipe([f"recipe=mixed_grid{name}"]) for name in ("", "_lora"))
+    sizes = [
+        checkpoint_bytes(train_towers(outline(recipe.model).loaded, recipe.train).model, recipe)
+        for recipe in (full, lora)
+    ]
+    assert sizes == [12 * 8_767_123_696, 12 * 43_646_976]
+    assert checkpoints_at_once(full, saves=5) == 4
+    assert checkpoints_at_once(full, saves=1) == 1
+    assert checkpoints_at_once(lora, saves=5) == 5
+
+
+def test_saves_and_evaluations_are_those_of_the_run(foreseen):
+    found = foreseen("eval.count=4", "eval.final_count=10", "train.keep_checkpoints=null")
+    cost = cost_of(found, batches(found), Machine(1, 80, 0.4, 989))
+    assert (cost.saves, cost.kept, cost.evaluations, cost.evaluated) == (2, 2, 2, 3 * (4 + 10))
+    assert cost.evaluation_h > 0
+    none = foreseen("eval.count=0", "eval.final_count=0")
+    assert cost_of(none, batches(none), Machine(1, 80, 0.4, 989)).evaluations == 0
+
+
+def test_an_example_that_is_too_long_is_refused_by_its_part(foreseen):
+    with pytest.raises(ValueError, match=r"model.max_tokens: got 500.*of part 12x12"):
+        foreseen("model.max_tokens=500")
+
+
+def test_what_is_left_of_a_piece_is_measured_behind_the_processor(foreseen):
+    seen = sights(foreseen(model="tiny_gemma3"))
+    sheet = seen["4x4"]
+    assert (sheet.scaled, sheet.tokens) == ((224, 224), 16)
+    assert sheet.piece_tokens == 1
+    assert sheet.piece_px == pytest.approx(8 * 224 / max(sheet.drawn))
+    assert sheet.tab_px == pytest.approx(0.15 * sheet.piece_px)
+
+
+def test_pieces_and_tabs_that_can_hardly_be_seen_are_warned_of():
+    fine = Sight((100, 100), (100, 100), 1, 64, 20.0, 4.0, FEWEST_TAB_PX)
+    assert sight_warnings({"fine": fine, "no pieces": Sight((9, 9), (9, 9), 1, 1, None, None, None)}) == []
+    told = sight_warnings({"small": fine._replace(piece_tokens=3.9, tab_px=1.9)})
+    assert [line.split(":")[0] for line in told] == ["part small"] * 2
+    assert sight_warnings({"no shape": fine._replace(tab_px=0.0)}) == []

@@ -1,0 +1,120 @@
+"""What a run will take: hours, and bytes on disk. Rough, on assumptions that are said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import nn
+
+from data_mix.mixture import evaluation_parts
+from models.flops import windows
+from recipes.schema import Recipe
+from train.forecast import Batches, Forecast, flops_of, training_flops
+from train.parameters import ADAMW_BYTES
+
+DECODE_S = 0.03
+"""Seconds per generated token of a batch, whatever its size: in generation, GPUs wait for weights and launches."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a run is planned for."""
+
+    gpus: int
+    gpu_memory_gb: float
+    """As cards are named: an 80 GB card has about 80 x 2^30 bytes."""
+    mfu: float
+    """Model operations per second over the peak's."""
+    peak_tflops: float
+    """Of one GPU, dense, in the compute precision."""
+
+    @property
+    def gpu_bytes(self) -> int:
+        return int(self.gpu_memory_gb * 2**30)
+
+    def hours(self, flops: float) -> float:
+        return flops / (self.gpus * self.peak_tflops * 1e12 * self.mfu * 3600)
+
+
+class Cost(NamedTuple):
+    """Of a whole run."""
+
+    flops: float
+    """Of training."""
+    training_h: float
+    saves: int
+    checkpoint_bytes: int
+    kept: int
+    """Checkpoints that are on disk at once, at the most."""
+    evaluations: int
+    evaluated: int
+    """Puzzles over all evaluations."""
+    evaluation_h: float
+
+    @property
+    def disk_bytes(self) -> int:
+        return self.kept * self.checkpoint_bytes
+
+
+def cost_of(forecast: Forecast, batches: Batches, machine: Machine) -> Cost:
+    """The run's operations are its examples' mean ones, by part, as often as they come."""
+    recipe = forecast.recipe
+    each = [training_flops(recipe, flops_of(forecast.loaded, one)) for one in forecast.measured.values()]
+    flops = forecast.seen * sum(each) / len(each)
+    saves = -(-forecast.steps // recipe.train.checkpoint_every)
+    counts = _evaluations(recipe, saves)
+    return Cost(
+        flops=flops,
+        training_h=machine.hours(flops) * (1 + batches.unevenness),
+        saves=saves,
+        checkpoint_bytes=checkpoint_bytes(forecast.loaded.model, recipe),
+        kept=checkpoints_at_once(recipe, saves),
+        evaluations=len(counts),
+        evaluated=sum(counts) * len(evaluation_parts(recipe)),
+        evaluation_h=sum(_evaluation_h(forecast, count, machine) for count in counts),
+    )
+
+
+def _evaluations(recipe: Recipe, saves: int) -> list[int]:
+    """Puzzles per part of each: one serves both at the last step."""
+    last = max(recipe.eval.count, recipe.eval.final_count)
+    return [count for count in [*[recipe.eval.count] * (saves - 1), last] if count]
+
+
+def _evaluation_h(forecast: Forecast, count: int, machine: Machine) -> float:
+    """Prompts are as dear as training's forward passes; answers come token by token, a batch at a time."""
+    recipe, hours = forecast.recipe, 0.0
+    for one in forecast.evaluated.values():
+        calls = -(-count // recipe.eval.batch)
+        tokens = -(-calls // machine.gpus) * one.lengths.answer
+        hours += machine.hours(count * one.flops) + tokens * DECODE_S / 3600
+    return hours
+
+
+def cache_bytes(forecast: Forecast) -> int:
+    """Keys and values that generation keeps of a batch of the longest puzzles, in the embeddings' precision."""
+    loaded, text = forecast.loaded, forecast.loaded.model.config.text_config
+    longest = max((one.lengths.total for one in forecast.evaluated.values()), default=0)
+    width = 2 * text.num_key_value_heads * text.head_dim * loaded.model.get_input_embeddings().weight.element_size()
+    seen = sum(longest if window is None else min(longest, window) for window in windows(text))
+    return forecast.recipe.eval.batch * width * seen
+
+
+def checkpoints_at_once(recipe: Recipe, saves: int) -> int:
+    """Those that are kept, the best one, and the one that is being written."""
+    keep = recipe.train.keep_checkpoints
+    return saves if keep is None else min(saves, keep + 2)
+
+
+def checkpoint_bytes(model: nn.Module, recipe: Recipe) -> int:
+    """Weights, or the adapter, and AdamW's state of what trains; the rest is small.
+
+    Args:
+        model: as `train_towers` leaves it, of any device.
+    """
+    parameters = list(model.parameters())
+    trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+    if "lora" in recipe.train.methods().values():
+        return trained * (4 + ADAMW_BYTES)
+    return sum(parameter.numel() * parameter.element_size() for parameter in parameters) + trained * ADAMW_BYTES

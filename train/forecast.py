@@ -1,0 +1,193 @@
+"""What a run will do, known before anything is loaded or rendered: its examples, batches, steps and operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from data_mix.curriculum import training_order
+from data_mix.mixture import Mixture, evaluation_mixture, training_mixture
+from data_mix.photos import PhotoSet, find_photos
+from data_mix.scores import Scores
+from eval_hooks.run import plan_batches
+from models.flops import Flops, example_flops
+from models.load import Loaded
+from models.outline import Outline
+from recipes.schema import Recipe
+from train.balance import StepBatches, step_batches
+from train.check import Measured, check_lag, check_lengths, example_costs, measure_examples, num_steps
+from train.packing import packs
+from train.traced import Load
+
+EPOCHS, MAX_STEPS = 3.0, -1
+"""What transformers' trainer takes where a recipe says nothing."""
+
+
+class Batches(NamedTuple):
+    """Of a whole run."""
+
+    useful: float
+    """Share of real tokens among all that the language model computes."""
+    largest: Load
+    """No micro-batch has more of anything."""
+    longest: list[int]
+    """Examples of the micro-batch with the most tokens."""
+    dearest: list[int]
+    """Examples of the micro-batch with the most operations."""
+    unevenness: float
+    """The busiest process's operations over the mean, less one, over the run."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A run that has not begun."""
+
+    recipe: Recipe
+    loaded: Loaded
+    """Without weights; what trains is marked."""
+    mixture: Mixture
+    measured: dict[int, Measured]
+    batches: StepBatches
+    packed: bool
+    steps: int
+    seen: int
+    """Examples over all steps."""
+    evaluated: dict[str, Measured]
+    """The first puzzle of each part that is evaluated."""
+    cautions: list[str]
+
+    def by_part(self) -> dict[str, list[Measured]]:
+        parts: dict[str, list[Measured]] = {}
+        for one in self.measured.values():
+            parts.setdefault(one.part, []).append(one)
+        return dict(sorted(parts.items(), key=lambda part: max(one.lengths.total for one in part[1])))
+
+
+def forecast(recipe: Recipe, outlined: Outline, loaded: Loaded, processes: int) -> Forecast:
+    """
+    Args:
+        loaded: the outline's model, as `train_towers` leaves it.
+
+    Raises:
+        ValueError: the run would be refused: examples are too long, steps or batches cannot be had, photos are too few.
+    """
+    photos, training, cautions = _photos(recipe)
+    mixture = training_mixture(training, photos)
+    order = training_order(recipe, mixture, Scores())
+    trainer = recipe.trainer
+    steps = num_steps(
+        len(mixture), recipe.train.effective_batch,
+        trainer.get("num_train_epochs", EPOCHS), trainer.get("max_steps", MAX_STEPS),
+    )  # fmt: skip
+    measured = measure_examples(loaded, mixture, order.positions(steps), rank=0, processes=1)
+    packed = packs(recipe, loaded)
+    try:
+        check_lengths(loaded, mixture, measured)
+        batches = step_batches(recipe, order, steps, processes, example_costs(measured, order), packed=packed)
+        asked = evaluation_mixture(training, photos, 1)
+        plan_batches(loaded, asked, recipe.eval.batch)
+    except ValueError as error:
+        if outlined.estimated_text:
+            raise ValueError(f"{error} (text tokens are estimated here, and rather too many than too few)") from error
+        raise
+    prefetch = trainer.get("dataloader_prefetch_factor") or 2
+    check_lag(recipe.data.curriculum, batches.arrange.micro_steps, recipe.train.workers, prefetch)
+    seen = sum(map(len, order.possible_steps(steps))) if order.decided else steps * recipe.train.effective_batch
+    evaluated = measure_examples(loaded, asked, range(len(asked)), rank=0, processes=1).values()
+    return Forecast(
+        recipe, loaded, mixture, measured, batches, packed, steps, seen, {one.part: one for one in evaluated}, cautions
+    )
+
+
+def _photos(recipe: Recipe) -> tuple[PhotoSet | None, Recipe, list[str]]:
+    """The photos, the recipe to pose puzzles by, and what to say of it.
+
+    What is counted does not depend on what photos show. So where none are named, and the bundled ones are too few, they
+    stand in for those that the run will need.
+    """
+    photos = find_photos(recipe.data.photos)
+    try:
+        training_mixture(recipe, photos)
+        evaluation_mixture(recipe, photos, max(recipe.eval.count, recipe.eval.final_count))
+    except ValueError as error:
+        if recipe.data.photos.folder is not None:
+            raise
+        stand_in = recipe.data.photos.model_copy(update={"use": "reuse", "min_piece_px": 1})
+        why = str(error).splitlines()[0].partition("; do ")[0]
+        caution = f"photos: none are named (data.photos.folder), and the bundled ones do not serve a run: {why}"
+        return (
+            photos,
+            recipe.model_copy(update={"data": recipe.data.model_copy(update={"photos": stand_in})}),
+            [caution],
+        )
+    return photos, recipe, []
+
+
+def micro_batches(batches: StepBatches) -> Iterator[list[list[int]]]:
+    """The bins of each step, or of steps like it where a run's own are not decided."""
+    for examples in batches.order.possible_steps(batches.steps):
+        yield batches.arrange(examples)
+
+
+def batches_of(loaded: Loaded, measured: Mapping[int, Measured], batches: StepBatches, *, packed: bool) -> Batches:
+    """What all micro-batches of a run have in common."""
+    processes = batches.arrange.processes
+    patches = {at: _patches(loaded, one.image_sizes) for at, one in measured.items()}
+    real = computed = 0
+    busiest = mean = most = 0.0
+    largest = Load(0, 0, 0, 0)
+    longest: list[int] = []
+    dearest: list[int] = []
+    for bins in micro_batches(batches):
+        work = [0.0] * processes
+        for at, bin_ in enumerate(bins):
+            if not bin_:
+                continue
+            load = _load([measured[one] for one in bin_], sum(patches[one] for one in bin_), padded=not packed)
+            flops = sum(measured[one].flops for one in bin_)
+            shape = (load.rows, load.length) if load.tokens > largest.tokens else (largest.rows, largest.length)
+            longest = bin_ if load.tokens > largest.tokens else longest
+            largest = Load(*shape, max(load.patches, largest.patches), max(load.answer, largest.answer))
+            most, dearest = max((most, dearest), (flops, bin_), key=lambda pair: pair[0])
+            real += sum(measured[one].lengths.total for one in bin_)
+            computed += load.tokens
+            work[at % processes] += flops
+        busiest, mean = busiest + max(work), mean + sum(work) / processes
+    return Batches(real / computed, largest, longest, dearest, busiest / mean - 1)
+
+
+def _load(examples: Sequence[Measured], patches: int, *, padded: bool) -> Load:
+    lengths = [one.lengths.total for one in examples]
+    answer = sum(one.lengths.answer for one in examples)
+    return Load(len(lengths), max(lengths), patches, answer) if padded else Load(1, sum(lengths), patches, answer)
+
+
+def _patches(loaded: Loaded, sizes: Sequence[tuple[int, int]]) -> int:
+    side = loaded.family.vision_tower(loaded.model.config).patch_px
+    scaled = [loaded.family.scaled_size(loaded.processor, *size) for size in sizes]
+    return sum((width // side) * (height // side) for width, height in scaled)
+
+
+def flops_of(loaded: Loaded, one: Measured) -> Flops:
+    """Of a forward pass over one example."""
+    return example_flops(loaded, loaded.model.config, one.lengths, one.image_sizes)
+
+
+def training_flops(recipe: Recipe, flops: Flops) -> int:
+    """Forward and backward, as a model FLOP utilisation counts: without what gradient checkpointing computes again.
+
+    A backward pass takes as much again for the gradients of what a layer was given, and once more for those of its
+    weights, where they train in full; adapters' own are not counted. Below the lowest tower that trains there is none.
+    """
+    methods = recipe.train.methods()
+    linear = 3 if methods["language"] == "full" else 2
+    below = 1
+    if methods["vision"] != "frozen":
+        below = 3 if methods["vision"] == "full" else 2
+    return (
+        linear * (flops.text_linear + flops.head)
+        + 3 * flops.text_attention
+        + below * flops.vision_linear
+        + (3 if below > 1 else 1) * flops.vision_attention
+    )

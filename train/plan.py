@@ -1,0 +1,193 @@
+"""Say what a run will take, before anything is paid for: no weights, no GPU, no network.
+
+    python -m train.plan recipe=mixed_grid gpus=8 gpu_memory_gb=80 [mfu=0.4] [peak_tflops=989] [dotted.key=value ...]
+
+Exit status: 0; 2 when the run would be refused, or when it does not fit.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from textwrap import fill
+from typing import NamedTuple
+
+import transformers
+
+from models.load import Loaded
+from models.outline import Outline, outline
+from models.towers import check_towers, train_towers
+from recipes.command import CommandLine, run_command
+from recipes.loader import load_recipe
+from recipes.schema import Recipe, Towers
+from train import plan_page
+from train.cost import Machine, cost_of
+from train.forecast import Batches, Forecast, batches_of, forecast
+from train.memory import OVERHEAD_BYTES, Memory, standing_memory, training_memory
+from train.parameters import training_state
+from train.sharding import check_sharding, choose_sharding
+
+USAGE = """\
+usage: python -m train.plan recipe=NAME [gpus=1] [gpu_memory_gb=80] [mfu=0.4] [peak_tflops=989] [dotted.key=value ...]
+  recipe         as for a run, and so is every dotted.key=value; python -m recipes --help lists them
+  gpus           processes, one for each GPU, over all machines
+  gpu_memory_gb  of one GPU
+  mfu            share of the peak that training reaches, model operations only
+  peak_tflops    of one GPU: 989 is an H100's in BF16"""
+OWN = ("gpus", "gpu_memory_gb", "mfu", "peak_tflops")
+WIDTH = 100
+"""Characters of a line."""
+ASIDE = 3
+"""Smaller choices that are shown, at the most."""
+
+
+class Plan(NamedTuple):
+    """A run and what one process of it needs."""
+
+    forecast: Forecast
+    batches: Batches
+    sharding: str
+    memory: Memory
+
+
+def parse_machine(argv: Sequence[str]) -> tuple[Recipe, Machine]:
+    """
+    Raises:
+        RecipeError: every problem of the command line and of the recipe at once.
+    """
+    line = CommandLine(argv, OWN)
+    machine = Machine(
+        gpus=line.number("gpus", 1),
+        gpu_memory_gb=line.decimal("gpu_memory_gb", 80.0, most=10_000.0),
+        mfu=line.decimal("mfu", 0.4, most=1.0),
+        peak_tflops=line.decimal("peak_tflops", 989.0, most=1e6),
+    )
+    return line.recipe(), machine
+
+
+def plan(recipe: Recipe, outlined: Outline, machine: Machine) -> Plan:
+    """
+    Raises:
+        ValueError: the run would be refused before its first step.
+    """
+    check_sharding(recipe, machine.gpus, {})
+    check_towers(outlined.loaded.family, recipe.train)
+    loaded = train_towers(outlined.loaded, recipe.train)
+    sharding = sharding_of(loaded, recipe, machine)
+    foreseen = forecast(recipe, outlined, loaded, machine.gpus)
+    batches = batches_of(loaded, foreseen.measured, foreseen.batches, packed=foreseen.packed)
+    memory = training_memory(loaded, recipe, sharding, machine.gpus, batches.largest)
+    return Plan(foreseen, batches, sharding, memory)
+
+
+def sharding_of(loaded: Loaded, recipe: Recipe, machine: Machine) -> str:
+    """What train.sharding comes to on that machine."""
+    state = training_state(loaded.model).total
+    return choose_sharding(recipe.train.sharding, machine.gpus, state, machine.gpu_bytes)
+
+
+def smaller_choices(argv: Sequence[str], recipe: Recipe, machine: Machine, made: Plan) -> list[str]:
+    """Lines of overrides that fit where the plan does not, the mildest first; at most ASIDE of them."""
+    lines: list[str] = []
+    for overrides in _candidates(recipe, machine, made):
+        try:
+            changed = load_recipe([*_without_own(argv), *overrides])
+            memory = _standing(changed, machine)
+            if memory.fits(machine.gpu_bytes):
+                memory = plan(changed, outline(changed.model), machine).memory
+        except ValueError:  # another choice of the recipe does not go with this one
+            continue
+        if memory.fits(machine.gpu_bytes):
+            lines.append(f"{' '.join(overrides)}: {memory.peak / plan_page.GIB:.1f} GiB")
+        if len(lines) == ASIDE:
+            break
+    return lines
+
+
+def _standing(recipe: Recipe, machine: Machine) -> Memory:
+    """Quickly, without activations."""
+    loaded = train_towers(outline(recipe.model).loaded, recipe.train)
+    sharding = sharding_of(loaded, recipe, machine)
+    return standing_memory(loaded, sharding, machine.gpus, bf16=recipe.train.precision == "bf16")
+
+
+def _candidates(recipe: Recipe, machine: Machine, made: Plan) -> list[tuple[str, ...]]:
+    parts = {name: max(one.lengths.total for one in examples) for name, examples in made.forecast.by_part().items()}
+    names, lengths = list(parts), list(parts.values())
+    most = recipe.train.max_pack_tokens or recipe.model.max_tokens
+
+    def shorter(length: int) -> list[str]:
+        """Micro-batches of no more than such an example."""
+        return [f"train.max_pack_tokens={length}"] if recipe.train.batching != "plain" and length < most else []
+
+    lora = ["train.method=lora", *(["train.towers=null"] if recipe.train.towers != Towers() else [])]
+    lora = [] if recipe.train.method == "lora" else lora
+    found: list[list[str]] = []
+    if not recipe.trainer.get("gradient_checkpointing", False):
+        found.append(["trainer.gradient_checkpointing=true"])
+    if machine.gpus > 1:
+        found.append(["train.sharding=fsdp2"])
+    found.append(shorter(lengths[-1]))
+    if recipe.train.methods()["vision"] == "full":
+        found.append(["train.towers.vision.method=frozen", *shorter(lengths[-1])])
+    for kept in range(len(parts), 0, -1):
+        dropped = [f"data.parts.{name}=null" for name in names[kept:]]
+        found.append([*lora, *dropped, *shorter(lengths[kept - 1])])
+    return [overrides for overrides in dict.fromkeys(map(tuple, found)) if overrides]
+
+
+def _without_own(argv: Sequence[str]) -> list[str]:
+    return [token for token in argv if token.partition("=")[0] not in OWN]
+
+
+def report(argv: Sequence[str]) -> str:
+    """The whole page.
+
+    Raises:
+        ValueError: the run would be refused; or it does not fit, and then the page has been printed.
+    """
+    recipe, machine = parse_machine(argv)
+    outlined = outline(recipe.model)
+    made = plan(recipe, outlined, machine)
+    seen = plan_page.sights(made.forecast)
+    cost = cost_of(made.forecast, made.batches, machine)
+    warnings = [*plan_page.sight_warnings(seen), *made.forecast.cautions]
+    page = [
+        plan_page.head_line(recipe, machine),
+        *(fill(note, WIDTH, initial_indent="  ", subsequent_indent="    ") for note in outlined.notes),
+        "",
+        plan_page.examples_table(made.forecast),
+        "",
+        plan_page.sheets_table(seen),
+        "",
+        *plan_page.batches_lines(made.forecast, made.batches),
+        "",
+        plan_page.memory_table(made.memory, machine, made.sharding),
+        "",
+        *plan_page.cost_lines(made.forecast, cost, machine),
+        *([""] if warnings else []),
+        *(fill(f"warning: {line}", WIDTH, subsequent_indent="  ") for line in warnings),
+    ]
+    text = "\n".join(page)
+    if made.memory.fits(machine.gpu_bytes):
+        return text
+    print(text, flush=True)
+    print("\nlooking for a smaller choice that fits", file=sys.stderr)
+    choices = smaller_choices(argv, recipe, machine, made)
+    need = (made.memory.peak + OVERHEAD_BYTES) / plan_page.GIB
+    raise ValueError(
+        f"got a run that needs about {need:.1f} GiB per GPU; allowed: {machine.gpu_memory_gb:g} (gpu_memory_gb); "
+        + ("do choose one of these, which fit:" if choices else "do choose a smaller model, nothing else would fit")
+        + "".join(f"\n  {line}" for line in choices)
+    )
+
+
+def main(argv: Sequence[str]) -> int:
+    transformers.logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", message=".*activation_checkpointing.*")  # between two libraries
+    return run_command(argv, USAGE, report)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
