@@ -86,7 +86,7 @@ class EvalCallback(TrainerCallback):
             dist.broadcast_object_list(found)
         for step, primary in found[0].items():
             self._scores.add(step, primary)
-        due = state.global_step % self._recipe.train.checkpoint_every == 0  # else a signal made this checkpoint
+        due = state.global_step % args.save_steps == 0  # else a signal made this checkpoint
         missing = due and state.global_step not in found[0]
         if missing and state.global_step < state.max_steps:  # the run was stopped between saving and evaluating
             self._checkpoint(state)

@@ -110,7 +110,9 @@ def find_checkpoint(folder: Path) -> tuple[Path, Recipe, int]:
     run = folder if (folder / RECIPE).is_file() else folder.parent
     found = checkpoints(run)
     if not (run / RECIPE).is_file() or (run != folder and folder not in found.values()):
-        got = f"{folder}, which does not exist" if not folder.exists() else f"{folder}, which is neither"
+        got = f"{folder}, which is neither" if folder.exists() else f"{folder}, which does not exist"
+        if folder in checkpoint_folders(run).values():
+            got = f"{folder}, which is not complete ({what_is_missing(folder)})"
         allowed = f"a run folder (it holds {RECIPE}), or a checkpoint-N folder in one"
         raise ValueError(problem("checkpoint", got, allowed, "name the output_dir of a run"))
     if not found:

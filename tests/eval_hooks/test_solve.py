@@ -10,7 +10,7 @@ import pytest
 import skimage
 from PIL import Image
 
-from eval_hooks.run_files import find_checkpoint
+from eval_hooks.run_files import find_checkpoint, write_manifest
 from eval_hooks.solve import RequestError, choose_part, main, parse_request
 from recipes.loader import to_yaml
 from tasks import TASKS
@@ -25,6 +25,7 @@ def run_folder(loaded, recipe_of, tmp_path):
     for step in (2, 4):
         loaded.model.save_pretrained(run / f"checkpoint-{step}")
         loaded.processor.save_pretrained(run / f"checkpoint-{step}")
+        write_manifest(run / f"checkpoint-{step}")
     (run / "recipe.yaml").write_text(to_yaml(recipe_of()))
     return run
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from peft import PeftModel
 
+from eval_hooks.run_files import write_manifest
 from models import FAMILIES
 from models.load import load_checkpoint, load_model
 from models.merge import main, merge
@@ -32,6 +33,7 @@ def run_of(tmp_path, monkeypatch):
                     parameter.add_(torch.randn(parameter.shape, generator=generator) / 10)
         trained.model.save_pretrained("run/checkpoint-7")
         trained.processor.save_pretrained("run/checkpoint-7")
+        write_manifest(tmp_path / "run/checkpoint-7")
         (tmp_path / "run/recipe.yaml").write_text(to_yaml(recipe))
         return recipe, trained
 
@@ -115,13 +117,22 @@ def test_what_cannot_be_merged_is_refused(words, said, run_of):
 def test_a_full_checkpoint_is_refused(run_of, tmp_path):
     run_of("qwen3_vl")
     (tmp_path / "run/checkpoint-7/adapter_config.json").unlink()
+    write_manifest(tmp_path / "run/checkpoint-7")
     with pytest.raises(ValueError, match=r"holds a full model; allowed: an adapter; do use that folder as it is"):
         merge(["checkpoint=run", "out=merged"])
+
+
+def test_a_checkpoint_that_is_not_whole_is_refused_with_what_it_lacks(run_of, tmp_path):
+    run_of("qwen3_vl")
+    (tmp_path / "run/checkpoint-7/adapter_model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"is not complete \(adapter_model.safetensors is missing\)"):
+        merge(["checkpoint=run/checkpoint-7", "out=merged"])
 
 
 def test_a_merge_that_fails_leaves_no_folder_that_looks_whole(run_of, tmp_path):
     run_of("qwen3_vl")
     (tmp_path / "run/checkpoint-7/adapter_model.safetensors").unlink()
+    write_manifest(tmp_path / "run/checkpoint-7")
     with pytest.raises(ValueError, match="use a complete checkpoint"):
         merge(["checkpoint=run", "out=merged"])
     assert not (tmp_path / "merged").exists()
