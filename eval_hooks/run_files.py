@@ -42,6 +42,7 @@ def checkpoint_folders(run: Path) -> dict[int, Path]:
 
 def write_manifest(folder: Path) -> None:
     """List the files of a checkpoint and their sizes in it, so that a copy of a part of it is known as such."""
+    (folder / MANIFEST).unlink(missing_ok=True)
     files = {str(path.relative_to(folder)): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}
     (folder / MANIFEST).write_text(json.dumps({"files": files}, indent=2) + "\n", encoding="utf-8")
 
