@@ -58,7 +58,8 @@ def shard(model: Any, family: Family, device: torch.device, *, bf16: bool) -> No
         parameter.to_local().copy_(sent.to_local())
     # the library also returns views of the image's embeddings, which nobody changes
     warnings.filterwarnings("ignore", message=r"FSDP2-wrapped module .* returned a view tensor")
-    fully_shard.state(model)._lazy_init()  # or whichever module happened to be called first would count as the root
+    # or whichever module happened to be called first would count as the root
+    fully_shard.state(model)._lazy_init()  # type: ignore[attr-defined]
 
 
 def _units(model: Any, family: Family) -> list[nn.Module]:
