@@ -38,6 +38,15 @@ def moments(checkpoint: Path) -> list[torch.Tensor]:
     return [of_parameter["exp_avg"] for of_parameter in state.values()]
 
 
+def assert_trained_alike(one: Path, two: Path, steps: int) -> None:
+    """Two runs had the same losses and gradients up to their last step."""
+    first, second = one / f"checkpoint-{steps}", two / f"checkpoint-{steps}"
+    assert len(losses(first)) == steps
+    assert losses(second) == pytest.approx(losses(first), abs=1e-5)
+    for gradient, other in zip(moments(first), moments(second), strict=True):
+        torch.testing.assert_close(other, gradient, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("model", "method", "evaluated"),
     [
@@ -78,11 +87,7 @@ def test_two_processes_train_and_evaluate_as_one(model, method, launch, tmp_path
     two = launch("train/sft.py", *common, "output_dir=two", config="cpu2.yaml")
     assert "accumulation 4 x processes 1" in one.stderr
     assert "accumulation 2 x processes 2" in two.stderr
-    single, double = losses(tmp_path / "one/checkpoint-2"), losses(tmp_path / "two/checkpoint-2")
-    assert len(single) == 2
-    assert double == pytest.approx(single, abs=1e-5)
-    for one, other in zip(moments(tmp_path / "one/checkpoint-2"), moments(tmp_path / "two/checkpoint-2"), strict=True):
-        torch.testing.assert_close(other, one, atol=1e-5, rtol=1e-5)
+    assert_trained_alike(tmp_path / "one", tmp_path / "two", steps=2)
     keys = [record.key for record in read_records(tmp_path / "one/records/final.jsonl").records]
     assert len(keys) == 5
     assert [record.key for record in read_records(tmp_path / "two/records/final.jsonl").records] == keys
@@ -99,11 +104,7 @@ def test_two_processes_train_on_weighted_packs_as_one_does_on_single_examples(la
     launch("train/sft.py", *common, "output_dir=one")
     two = launch("train/sft.py", *common, "train.batching=packed", "output_dir=two", config="cpu2.yaml")
     assert "1 pack of at most 16,384 tokens x processes 2; 2 steps" in two.stderr
-    single, double = losses(tmp_path / "one/checkpoint-2"), losses(tmp_path / "two/checkpoint-2")
-    assert len(single) == 2
-    assert double == pytest.approx(single, abs=1e-5)
-    for one, other in zip(moments(tmp_path / "one/checkpoint-2"), moments(tmp_path / "two/checkpoint-2"), strict=True):
-        torch.testing.assert_close(other, one, atol=1e-5, rtol=1e-5)
+    assert_trained_alike(tmp_path / "one", tmp_path / "two", steps=2)
 
 
 def test_on_two_processes_a_weight_of_nothing_is_absence_and_only_ratios_count(launch, tmp_path):
@@ -121,9 +122,7 @@ def test_on_two_processes_a_weight_of_nothing_is_absence_and_only_ratios_count(l
         "train/sft.py", *common, "output_dir=two", "data.parts.12x12.count=1", "train.effective_batch=7",
         "train.batching=packed", "train.inverse_accuracy.accuracy={4x4: 0.98, 8x8: 0.92, 12x12: 1}", config="cpu2.yaml",
     )  # fmt: skip
-    assert losses(tmp_path / "two/checkpoint-1") == pytest.approx(losses(tmp_path / "one/checkpoint-1"), abs=1e-5)
-    for one, other in zip(moments(tmp_path / "one/checkpoint-1"), moments(tmp_path / "two/checkpoint-1"), strict=True):
-        torch.testing.assert_close(other, one, atol=1e-5, rtol=1e-5)
+    assert_trained_alike(tmp_path / "one", tmp_path / "two", steps=1)
 
 
 BY_SCORE = [

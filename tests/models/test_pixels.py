@@ -85,7 +85,9 @@ def test_a_model_refuses_images_that_are_still_bytes(loaded, conversation, pictu
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a CUDA device: floats made on one are compared with those of a CPU"
+)
 def test_floats_made_on_a_gpu_are_those_of_the_processor_too(loaded, conversation, picture):
     images, messages = [picture(64, 96), picture(113, 70)], conversation("a", None, "b", None)
     on_gpu = {name: tensor.cuda() for name, tensor in encode_prompt(loaded, messages, images).items()}
