@@ -20,14 +20,13 @@ from typing import NamedTuple
 
 import torch
 import transformers
-from peft import PeftModel
 from torch._subclasses import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.utils.hooks import RemovableHandle
 
 from models.load import Loaded
 from models.outline import outline
-from models.towers import train_towers
+from models.towers import leave_inputs_alone, train_towers
 from recipes.loader import load_recipe
 from train.head import linear_nll
 from train.memory import checkpointing_of, training_memory
@@ -60,8 +59,7 @@ def tracked(loaded: Loaded, case: Case, checkpointing: dict[str, object] | None)
         _to_fake(model, None)
         if checkpointing is not None:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=checkpointing or None)
-            if isinstance(model, PeftModel):
-                model.enable_input_require_grads()
+            leave_inputs_alone(model)
         mask = loaded.family.mask(config, load.rows, load.length)
         if mask is None:
             model.set_attn_implementation({"text_config": _UNMASKED})

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from peft import LoraConfig
+from peft import LoraConfig, PeftModel
 
 from models.family import Family
 from models.load import Loaded, with_adapter
@@ -73,6 +73,17 @@ def check_towers(family: Family, train: Train) -> None:
         ]
     if problems:
         raise ValueError("\n".join(problems))
+
+
+def leave_inputs_alone(model: Any) -> None:
+    """Gradients end where nothing below trains, whatever the library asks for later.
+
+    For gradient checkpointing it has embeddings require gradients, which reentrant passes need and others do not; in
+    Gemma3 those of image patches, too, so that a frozen vision tower would be kept and differentiated for nothing.
+    """
+    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    inner.disable_input_require_grads()
+    inner.enable_input_require_grads = lambda: None
 
 
 def _lora_config(family: Family, model: Any, train: Train) -> LoraConfig:

@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
-from peft import PeftModel
 from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -22,6 +21,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from models.load import Loaded
+from models.towers import leave_inputs_alone
 
 
 class Load(NamedTuple):
@@ -110,8 +110,8 @@ def trace(
         _to_fake(model, torch.bfloat16 if narrow else None)
         if checkpointing is not None:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=dict(checkpointing) or None)
-            if isinstance(model, PeftModel):
-                model.enable_input_require_grads()  # as TRL does
+            if not checkpointing.get("use_reentrant"):
+                leave_inputs_alone(model)
         tower = next(module for name, module in model.named_modules() if name.endswith("language_model"))
         residual = model.get_input_embeddings().weight.dtype
         mask = loaded.family.mask(model.config, load.rows, load.length)

@@ -20,6 +20,7 @@ from trl import SFTConfig, SFTTrainer
 from data_mix.mixture import Mixture
 from models.load import Loaded, load_weights_into
 from models.sharded import gathered, is_sharded, unsharded
+from models.towers import leave_inputs_alone
 from recipes.schema import Recipe
 from train.balance import StepBatches
 from train.batches import Collator, as_dataset
@@ -86,6 +87,8 @@ class PuzzleTrainer(SFTTrainer):
             **kwargs,
         )
         self.is_distributed_loading_by_transformers = sharded  # the library then neither wraps nor moves the model
+        if not (args.gradient_checkpointing_kwargs or {}).get("use_reentrant"):
+            leave_inputs_alone(loaded.model)
         self.signals = StopOnSignal()
         seen = SeenPuzzles(Path(args.output_dir), args.process_index, lambda: self.step_keys)
         for callback in (self.signals, seen, self.watchdog):

@@ -176,3 +176,28 @@ def test_reentrant_checkpointing_which_would_leave_vision_adapters_without_gradi
     mixed_recipe(QWEN, *towers("lora"), *reentrant)
     with pytest.raises(RecipeError, match=r"use_reentrant: got true; allowed: false where the vision tower is lora"):
         mixed_recipe(QWEN, *towers("lora", "lora"), *reentrant)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("method", ["full", "lora"])
+@pytest.mark.parametrize("model", [QWEN, GEMMA])
+def test_no_layer_below_the_lowest_that_trains_is_differentiated(
+    model, method, checkpointing, mixed_recipe, trainer_of
+):
+    recipe = mixed_recipe(
+        model, *towers(method), *SMALL, "trainer.max_steps=1", f"trainer.gradient_checkpointing={checkpointing}"
+    )
+    trainer = trainer_of(recipe)
+    family, differentiated = trainer._loaded.family, set()
+
+    def note(name, output):
+        states = output[0] if isinstance(output, tuple) else output
+        if states.requires_grad:
+            differentiated.add(family.tower_of(f"{name}.weight"))
+
+    layers = [(n, module) for n, module in trainer.model.named_modules() if type(module).__name__ in family.layers]
+    for name, layer in layers:
+        layer.register_forward_hook(lambda module, given, output, name=name: note(name, output))
+    trainer.train()
+    assert {family.tower_of(f"{name}.weight") for name, _ in layers} == {"language", "vision"}
+    assert differentiated == {"language"}
