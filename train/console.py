@@ -36,7 +36,7 @@ def set_up_logging(main_process: bool) -> None:
         warnings.filterwarnings("ignore", message=known)
 
 
-def refusal(error: Exception, status: int = 2) -> int:
+def refusal(error: BaseException, status: int = 2) -> int:
     """Say why a run is refused or ends, in the error's own words; the exit status. The traceback is a debug line."""
     logging.getLogger("train").debug("refused", exc_info=error)
     tqdm.write(f"error: {error}", file=sys.stderr)  # not behind a progress bar, on its line

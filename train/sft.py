@@ -4,7 +4,7 @@
     accelerate launch train/sft.py recipe=quickstart dry_run=true        # everything but training
 
 Exit status: 0 when the run is done, 1 when it is done but misses `eval.require`, 2 when it was refused, 3 when a signal
-(SIGTERM, SIGUSR1) stopped it after saving, 4 when it could not go on.
+(SIGTERM, SIGUSR1) stopped it after saving, 4 when it could not go on, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -144,5 +144,8 @@ if __name__ == "__main__":
         status = run(*prepared)
     except RunError as failed:
         sys.exit(refusal(failed, status=4))
+    except KeyboardInterrupt:
+        told = "interrupted; resume=true continues from the newest complete checkpoint, SIGTERM would have saved one"
+        sys.exit(refusal(KeyboardInterrupt(told), status=130))
     PartialState().destroy_process_group()
     sys.exit(status)

@@ -42,23 +42,61 @@ def plain(*arguments: str) -> list[str]:
     return [sys.executable, str(ROOT / "train/sft.py"), *arguments]
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
-def test_a_signalled_run_saves_says_so_and_continues_bit_for_bit(number, launch, tmp_path):
-    launch("train/sft.py", *RUN, "train.checkpoint_every=4", "output_dir=whole")
-    arguments = plain(*RUN, "train.checkpoint_every=4", "output_dir=run")
+def signalled(number: signal.Signals, arguments: list[str], folder: Path, **environment: str) -> tuple[int, str]:
+    """Exit status and words of a run that gets a signal in its fifth step; it must save and end before its last."""
     with subprocess.Popen(
-        arguments, cwd=tmp_path, env=surroundings(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
+        arguments, cwd=folder, env={**surroundings(), **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:  # fmt: skip
         said = []
         for line in process.stdout:
             said.append(line)
             if line.startswith("step 5/9"):
                 process.send_signal(number)
-        assert process.wait(timeout=120) == 3, "".join(said)[-4000:]
-    assert f"{number.name}: the run saves after step" in "".join(said)
-    stopped = max(int(path.name.partition("-")[2]) for path in (tmp_path / "run").glob("checkpoint-*"))
+        status, text = process.wait(timeout=120), "".join(said)
+    assert "stopped after step" in text, text[-4000:]
+    stopped = max(int(path.name.partition("-")[2]) for path in (folder / "run").glob("checkpoint-*"))
     assert 5 <= stopped < 9
+    return status, text
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+def test_a_signalled_run_saves_says_so_and_continues_bit_for_bit(number, launch, tmp_path):
+    launch("train/sft.py", *RUN, "train.checkpoint_every=4", "output_dir=whole")
+    status, said = signalled(number, plain(*RUN, "train.checkpoint_every=4", "output_dir=run"), tmp_path)
+    assert status == 3
+    assert f"{number.name}: the run saves after step" in said
     launch("train/sft.py", *RUN, "train.checkpoint_every=4", "output_dir=run", "resume=true")
+    assert_same_end(tmp_path / "whole", tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_says_how_to_continue(tmp_path):
+    with subprocess.Popen(
+        plain(*RUN, "output_dir=run"), cwd=tmp_path, env=surroundings(), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if line.startswith("step 5/9"):
+                process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=120) == 130, "".join(said)[-4000:]
+    assert "error: interrupted; resume=true continues" in "".join(said)
+    assert "Traceback" not in "".join(said)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+def test_a_launcher_of_two_processes_that_is_signalled_has_them_save(number, launch, tmp_path):
+    arguments = [*RUN, "train.checkpoint_every=4"]
+    launch("train/sft.py", *arguments, "output_dir=whole", config="cpu2.yaml")
+    signalled(
+        number, command("train/sft.py", *arguments, "output_dir=run", config="cpu2.yaml"), tmp_path,
+        PET_SIGNALS_TO_HANDLE="SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1", TORCH_ELASTIC_SHUTDOWN_TIMEOUT="100",
+    )  # fmt: skip
+    launch("train/sft.py", *arguments, "output_dir=run", "resume=true", config="cpu2.yaml")
     assert_same_end(tmp_path / "whole", tmp_path / "run")
 
 
