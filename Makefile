@@ -44,8 +44,8 @@ test-slow: $(STAMP) ## the tests that take minutes: kills, full disks, no networ
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist worksteal -m "slow and not gpu" $(ARGS) || { \
 	  echo "failed: slow tests; do: make test-slow ARGS='--lf -x' runs the failed ones again"; exit 1; }
 
-lint: $(STAMP) ## ruff and mypy
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy || { \
+lint: $(STAMP) ## ruff, mypy and shellcheck
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/shellcheck .ci/run launch/slurm/*.sbatch || { \
 	  echo "failed: lint; do: make format, then mend by hand what is still said"; exit 1; }
 
 format: $(STAMP) ## mend what ruff can mend

@@ -46,3 +46,22 @@ def test_a_job_starts_a_task_for_each_gpu_and_queues_again_only_after_a_signal(f
              "data.photos.folder=my photos resume=true" for task in (0, 1)]  # fmt: skip
     assert said.read_text().splitlines() == [*tasks, *(["requeue 123456"] if requeued else [])]
     assert done.stdout == ""
+
+
+OPTIONS = {
+    "job-name", "nodes", "ntasks-per-node", "gpus-per-node", "cpus-per-task", "mem", "exclusive", "time", "signal",
+    "requeue", "open-mode", "output",
+}  # fmt: skip
+"""Of sbatch, as its manual names those that we use."""
+
+
+@pytest.mark.parametrize("file", BATCH_FILES, ids=lambda file: file.name)
+def test_sbatch_reads_every_option(file):
+    """It stops at the first line that is no comment."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    told = [number for number, line in enumerate(lines) if line.startswith("#SBATCH ")]
+    assert all(line.startswith("#") for line in lines[: told[-1]])
+    named = [lines[number].split()[1].removeprefix("--").partition("=")[0] for number in told]
+    assert len(set(named)) == len(named)
+    assert set(named) <= OPTIONS
+    assert {"requeue", "signal"} <= set(named)
