@@ -3,9 +3,10 @@
     python benchmarks/balance.py [processes=8] [max_pack_tokens=N]    # N: the model file's max_tokens
 
 All 6,500 puzzles of recipes/mixed_grid.yaml are posed and counted; nothing is rendered or run. Image tokens, patches
-and sizes of the layers are the model's own; the text is counted by the tokenizer of a model from scratch, which takes
-some hundred tokens more for a prompt. Imbalance of a step: the busiest process's FLOPs over the mean, less one; "in
-lockstep" is the same if processes waited for each other after every micro-step, as sharded weights make them.
+and sizes of the layers are the model's own; where its tokenizer is not on this machine, the text is counted by a small
+one, which takes some hundred tokens more for a prompt. Imbalance of a step: the busiest process's FLOPs over the mean,
+less one; "in lockstep" is the same if processes wait for each other after every micro-step, as sharded weights make
+them, and "for lockstep" are the arrangements that such runs get.
 """
 
 from __future__ import annotations
@@ -13,76 +14,26 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from PIL import Image
-from transformers import Gemma3Config, Qwen3VLConfig
 
 from data_mix.order import EpochOrder
 from data_mix.streams import stream
 from models.flops import example_flops
 from models.lengths import example_lengths
-from models.load import Encoder, load_encoder
+from models.load import Loaded
+from models.outline import outline
 from recipes.loader import load_recipe
 from tasks import TASKS
 from tasks.photo import ImagePhoto
-from train.balance import Arrangement, Cost, Plain, balanced
+from train.balance import Arrangement, Plain, balanced
+from train.bins import Cost, bin_work, makespan
 
-CONFIG_8B = Qwen3VLConfig(
-    text_config={
-        "hidden_size": 4096,
-        "intermediate_size": 12288,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "vocab_size": 151936,
-    },
-    vision_config={
-        "depth": 27,
-        "hidden_size": 1152,
-        "intermediate_size": 4304,
-        "num_heads": 16,
-        "patch_size": 16,
-        "out_hidden_size": 4096,
-        "deepstack_visual_indexes": [8, 16, 24],
-    },
-)
+MODELS = ("qwen3_vl_8b", "gemma3_12b")
 
 
-CONFIG_12B = Gemma3Config(
-    text_config={
-        "vocab_size": 262208,
-        "hidden_size": 3840,
-        "intermediate_size": 15360,
-        "num_hidden_layers": 48,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 256,
-        "sliding_window": 1024,
-    },
-    vision_config={
-        "hidden_size": 1152,
-        "intermediate_size": 4304,
-        "num_hidden_layers": 27,
-        "num_attention_heads": 16,
-        "image_size": 896,
-        "patch_size": 14,
-    },
-)
-MODELS = {"qwen3_vl_8b": ("tiny_qwen3_vl", CONFIG_8B), "gemma3_12b": ("tiny_gemma3", CONFIG_12B)}
-"""Model file -> a model from scratch of its family, and its config."""
-
-
-def counted_encoder(model: str, scratch: str) -> Encoder:
-    """Tokenizer from scratch, image limits of the real model."""
-    limits = load_recipe(["recipe=mixed_grid", f"model={model}"]).model.image
-    small = load_recipe(["recipe=mixed_grid", f"model={scratch}"]).model
-    return load_encoder(small.model_copy(update={"image": limits}))
-
-
-def costs_of_the_mixed_grid(encoder: Encoder, config: Any) -> dict[int, Cost]:
+def costs_of_the_mixed_grid(loaded: Loaded) -> dict[int, Cost]:
     """Of every example, by its position in the run's order."""
     parts = load_recipe(["recipe=mixed_grid"]).data.parts
     costs: list[Cost] = []
@@ -93,9 +44,9 @@ def costs_of_the_mixed_grid(encoder: Encoder, config: Any) -> dict[int, Cost]:
         board = task.board(spec)
         photo = ImagePhoto(Image.new("RGB", (board.width, board.height)))
         puzzles = [task.pose(spec, photo, seed) for seed in range(part.count)]
-        lengths = example_lengths(encoder, puzzles)
+        lengths = example_lengths(loaded, puzzles)
         flops = [
-            example_flops(encoder, config, length, puzzle.image_sizes)
+            example_flops(loaded, loaded.model.config, length, puzzle.image_sizes)
             for length, puzzle in zip(lengths, puzzles, strict=True)
         ]
         costs += [Cost(length.total, one.total) for length, one in zip(lengths, flops, strict=True)]
@@ -114,15 +65,17 @@ def report(
     started = time.perf_counter()
     arranged = [arrange(examples) for examples in steps]
     took = (time.perf_counter() - started) / len(steps)
-    work = np.array([[sum(costs[one].flops for one in bin_) for bin_ in bins] for bins in arranged])
-    work = work.reshape(len(steps), arrange.micro_steps, arrange.processes)
-    totals = work.sum(axis=1)
-    uneven = totals.max(axis=1) / totals.mean(axis=1) - 1
-    within = work.max(axis=2).sum(axis=1) / totals.mean(axis=1) - 1
+    mean = np.array([sum(costs[one].flops for one in examples) for examples in steps]) / arrange.processes
+    work = [[bin_work(bin_, costs, padded=False) for bin_ in bins] for bins in arranged]
+    apart, together = (
+        np.array([makespan(bins, arrange.processes, lockstep=lockstep) for bins in work]) / mean - 1
+        for lockstep in (False, True)
+    )
     lengths = [[costs[one].tokens for one in bin_] for bins in arranged for bin_ in bins if bin_]
     computed = sum(len(bin_) * max(bin_) if padded else sum(bin_) for bin_ in lengths)
     print(
-        f"{name:<34}{uneven.mean():>8.1%}{np.percentile(uneven, 95):>8.1%}{uneven.max():>8.1%}{within.mean():>12.1%}"
+        f"{name:<34}{apart.mean():>8.1%}{np.percentile(apart, 95):>8.1%}{apart.max():>8.1%}"
+        f"{together.mean():>12.1%}"
         f"{arrange.micro_steps:>8}{sum(map(sum, lengths)) / computed:>10.1%}{took * 1e3:>10.2f}"
     )
 
@@ -130,12 +83,12 @@ def report(
 def main(argv: Sequence[str]) -> None:
     given = dict(argument.split("=", 1) for argument in argv)
     processes = int(given.get("processes", 8))
-    for model, (scratch, config) in MODELS.items():
+    for model in MODELS:
         recipe = load_recipe(["recipe=mixed_grid", f"model={model}"])
         max_tokens = int(given.get("max_pack_tokens", recipe.model.max_tokens))
         print(f"\n{model}")
         compare(
-            costs_of_the_mixed_grid(counted_encoder(model, scratch), config), processes, max_tokens,
+            costs_of_the_mixed_grid(outline(recipe.model).loaded), processes, max_tokens,
             recipe.train.effective_batch, packs=recipe.model.family != "gemma3",
         )  # fmt: skip
 
@@ -146,9 +99,14 @@ def compare(costs: dict[int, Cost], processes: int, max_tokens: int, batch: int,
     print(f"\n{len(steps)} steps of {batch} on {processes} processes, at most {max_tokens:,} tokens in a bin")
     print(f"{'':<34}{'mean':>8}{'p95':>8}{'max':>8}{'in lockstep':>12}{'bins':>8}{'useful':>10}{'ms/step':>10}")
     tokens_only = {position: Cost(cost.tokens, cost.tokens) for position, cost in costs.items()}
-    packed = [("packed", costs, False), ("packed, by tokens alone", tokens_only, False)] if packs else []
-    for name, known, padded in (*packed, ("balanced", costs, True)):
-        arrange = balanced(known, steps, max_tokens=max_tokens, padded=padded, processes=processes)
+    kinds = [("balanced", costs, True, False), ("balanced, for lockstep", costs, True, True)]
+    if packs:
+        kinds = [
+            ("packed", costs, False, False), ("packed, for lockstep", costs, False, True),
+            ("packed, by tokens alone", tokens_only, False, False), *kinds,
+        ]  # fmt: skip
+    for name, known, padded, lockstep in kinds:
+        arrange = balanced(known, steps, max_tokens=max_tokens, padded=padded, processes=processes, lockstep=lockstep)
         report(name, arrange, steps, costs, padded)
     for micro_batch in (1, batch // processes):
         micro_steps = batch // (micro_batch * processes)

@@ -49,8 +49,9 @@ from models.load import Loaded, load_model
 from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train.arguments import sft_arguments
-from train.balance import Cost, StepBatches, step_batches
+from train.balance import StepBatches, step_batches
 from train.batches import Collator
+from train.bins import Cost
 from train.check import measure_examples
 from train.loss import token_loss
 from train.packing import allow_packs, packs

@@ -1,32 +1,24 @@
 """Which examples of a step share a forward pass, and on which process: equal work, within memory.
 
-A bin is what one process computes in one micro-step; it may be empty. An arrangement gives a step's examples as
-micro_steps x processes bins, in the order in which accelerate deals them out: process after process, micro-step after
-micro-step.
+An arrangement gives a step's examples as micro_steps x processes bins (`train.bins`), in the order in which accelerate
+deals them out: process after process, micro-step after micro-step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from torch.utils.data import Sampler
 
 from data_mix.order import Order
 from recipes.schema import Recipe
 from train.arguments import accumulation_steps
+from train.bins import Cost, bin_work, fewest_packs, fewest_rows, level_packs, level_rows, makespan, shared
 
 USEFUL = 0.98
 """Of the tokens in padded rows, where the number of micro-steps can make it so."""
-
-
-class Cost(NamedTuple):
-    """What an example takes."""
-
-    tokens: int
-    flops: float
-    """In any unit: only ratios count."""
 
 
 class Arrangement(Protocol):
@@ -58,7 +50,10 @@ class Plain:
 
 @dataclass(frozen=True)
 class Balanced:
-    """Bins of at most `max_tokens` tokens, and FLOPs shared evenly between processes."""
+    """Bins of at most `max_tokens` tokens, and FLOPs shared evenly between processes.
+
+    In lockstep they are shared evenly in each micro-step instead, where that makes a step shorter.
+    """
 
     costs: Mapping[int, Cost]
     max_tokens: int
@@ -66,10 +61,21 @@ class Balanced:
     """A bin is rows as long as its longest example (True), or one row of all its examples (False)."""
     processes: int
     micro_steps: int
+    lockstep: bool = False
+    """Whether processes wait for each other after every micro-step."""
 
     def __call__(self, examples: Sequence[int]) -> list[list[int]]:
         shares = [self._bins(share) for share in shared(examples, self.costs, self.processes)]
-        return [bins[micro_step] for micro_step in range(self.micro_steps) for bins in shares]
+        even_sums = [bins[micro_step] for micro_step in range(self.micro_steps) for bins in shares]
+        if not self.lockstep:
+            return even_sums
+        level = level_rows if self.padded else level_packs
+        even_micro_steps = level(examples, self.costs, self.max_tokens, self.micro_steps, self.processes)
+        return even_sums if even_micro_steps is None else min(even_micro_steps, even_sums, key=self._makespan)
+
+    def _makespan(self, bins: Sequence[Sequence[int]]) -> float:
+        work = [bin_work(bin_, self.costs, padded=self.padded) for bin_ in bins]
+        return makespan(work, self.processes, lockstep=self.lockstep)
 
     def _bins(self, examples: Sequence[int]) -> list[list[int]]:
         """One process's bins, the dearest first, so that those of all processes meet in the same micro-step."""
@@ -110,7 +116,13 @@ class Balanced:
 
 
 def balanced(
-    costs: Mapping[int, Cost], steps: Iterable[Sequence[int]], *, max_tokens: int, padded: bool, processes: int
+    costs: Mapping[int, Cost],
+    steps: Iterable[Sequence[int]],
+    *,
+    max_tokens: int,
+    padded: bool,
+    processes: int,
+    lockstep: bool = False,
 ) -> Balanced:
     """The arrangement with as many micro-steps as the neediest of a run's steps takes.
 
@@ -119,6 +131,7 @@ def balanced(
     Args:
         costs: of every example in steps.
         steps: the examples of each optimizer step.
+        lockstep: whether processes wait for each other after every micro-step.
 
     Raises:
         ValueError: an example alone exceeds max_tokens.
@@ -133,57 +146,13 @@ def balanced(
     steps = list(steps)
     shares = [share for step in steps for share in shared(step, costs, processes)]
     needed = max(len(fewest(share, costs, max_tokens)) for share in shares)
-    most = max(map(len, shares)) if padded else needed
-    for micro_steps in range(needed, most + 1):
-        arrangement = Balanced(costs, max_tokens, padded, processes, micro_steps)
-        if not padded or micro_steps == most or arrangement.useful(steps) >= USEFUL:
+    for micro_steps in range(needed, max(map(len, shares)) + 1):
+        apart = Balanced(costs, max_tokens, padded, processes, micro_steps)
+        arrangement = replace(apart, lockstep=lockstep)
+        # in lockstep either may do: rows that are even in each micro-step need not come to USEFUL with any number
+        if any(one.useful(steps) >= USEFUL for one in (apart, arrangement)):
             break
     return arrangement
-
-
-def shared(examples: Sequence[int], costs: Mapping[int, Cost], processes: int) -> list[list[int]]:
-    """Examples for each process, of even FLOPs: the dearest first, each to the process with the least so far."""
-    shares: list[list[int]] = [[] for _ in range(processes)]
-    loads = [0.0] * processes
-    for example in _dearest_first(examples, costs):
-        least = loads.index(min(loads))
-        shares[least].append(example)
-        loads[least] += costs[example].flops
-    return shares
-
-
-def fewest_packs(examples: Sequence[int], costs: Mapping[int, Cost], max_tokens: int) -> list[list[int]]:
-    """Bins of at most max_tokens tokens: the longest first, each into the first bin that has room."""
-    bins: list[list[int]] = []
-    left: list[int] = []
-    for example in _longest_first(examples, costs):
-        tokens = costs[example].tokens
-        at = next((at for at, room in enumerate(left) if room >= tokens), len(bins))
-        if at == len(bins):
-            bins.append([])
-            left.append(max_tokens)
-        bins[at].append(example)
-        left[at] -= tokens
-    return bins
-
-
-def fewest_rows(examples: Sequence[int], costs: Mapping[int, Cost], max_tokens: int) -> list[list[int]]:
-    """Bins of at most max_tokens tokens, padding included: neighbours in length share one."""
-    bins: list[list[int]] = []
-    for example in _longest_first(examples, costs):
-        if bins and (len(bins[-1]) + 1) * costs[bins[-1][0]].tokens <= max_tokens:
-            bins[-1].append(example)
-        else:
-            bins.append([example])
-    return bins
-
-
-def _dearest_first(examples: Sequence[int], costs: Mapping[int, Cost]) -> list[int]:
-    return sorted(examples, key=lambda example: -costs[example].flops)
-
-
-def _longest_first(examples: Sequence[int], costs: Mapping[int, Cost]) -> list[int]:
-    return sorted(examples, key=lambda example: -costs[example].tokens)
 
 
 class StepBatches(Sampler[list[int]]):
@@ -192,16 +161,20 @@ class StepBatches(Sampler[list[int]]):
     Ends where the run ends, so that no worker prepares what nobody trains on.
     """
 
-    def __init__(self, order: Order, steps: int, arrange: Arrangement, *, packed: bool = False) -> None:
+    def __init__(
+        self, order: Order, steps: int, arrange: Arrangement, *, packed: bool = False, lockstep: bool = False
+    ) -> None:
         """
         Args:
             steps: optimizer steps of the whole run.
             packed: whether the examples of a bin are one row.
+            lockstep: whether processes wait for each other after every micro-step.
         """
         self.order = order
         self.steps = steps
         self.arrange = arrange
         self.packed = packed
+        self.lockstep = lockstep
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -217,7 +190,14 @@ class StepBatches(Sampler[list[int]]):
 
 
 def step_batches(
-    recipe: Recipe, order: Order, steps: int, processes: int, costs: Mapping[int, Cost], *, packed: bool
+    recipe: Recipe,
+    order: Order,
+    steps: int,
+    processes: int,
+    costs: Mapping[int, Cost],
+    *,
+    packed: bool,
+    lockstep: bool = False,
 ) -> StepBatches:
     """The batches that a recipe asks for.
 
@@ -225,6 +205,7 @@ def step_batches(
         steps: optimizer steps of the whole run.
         costs: of every example that the run may see; not looked at by train.batching=plain.
         packed: whether a micro-batch is one row, see `train.packing.packs`.
+        lockstep: whether processes wait for each other after every micro-batch, see `train.sharding.in_lockstep`.
 
     Raises:
         ValueError: they cannot be had: an example is too long, or plain micro-batches do not divide the step.
@@ -239,5 +220,6 @@ def step_batches(
             max_tokens=train.max_pack_tokens or recipe.model.max_tokens,
             padded=not packed,
             processes=processes,
+            lockstep=lockstep,
         )
-    return StepBatches(order, steps, arrange, packed=packed)
+    return StepBatches(order, steps, arrange, packed=packed, lockstep=lockstep)

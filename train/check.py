@@ -17,7 +17,7 @@ from models.flops import example_flops
 from models.lengths import Lengths, example_lengths
 from models.load import Loaded
 from recipes.schema import Curriculum, Recipe
-from train.balance import Cost
+from train.bins import Cost
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from models.load import Loaded
 from models.outline import Outline
 from recipes.schema import Recipe
 from train.balance import StepBatches, step_batches
+from train.bins import makespan
 from train.check import Measured, check_lag, check_lengths, example_costs, measure_examples, num_steps
 from train.packing import packs
 from train.traced import Load
@@ -36,7 +37,7 @@ class Batches(NamedTuple):
     dearest: list[int]
     """Examples of the micro-batch with the most operations."""
     unevenness: float
-    """The busiest process's operations over the mean, less one, over the run."""
+    """The operations that the run lasts, waiting included, over the mean of a process's own, less one."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,11 @@ class Forecast:
         return dict(sorted(parts.items(), key=lambda part: max(one.lengths.total for one in part[1])))
 
 
-def forecast(recipe: Recipe, outlined: Outline, loaded: Loaded, processes: int) -> Forecast:
+def forecast(recipe: Recipe, outlined: Outline, loaded: Loaded, processes: int, *, lockstep: bool = False) -> Forecast:
     """
     Args:
         loaded: the outline's model, as `train_towers` leaves it.
+        lockstep: whether processes wait for each other after every micro-batch.
 
     Raises:
         ValueError: the run would be refused: examples are too long, steps or batches cannot be had, photos are too few.
@@ -84,7 +86,8 @@ def forecast(recipe: Recipe, outlined: Outline, loaded: Loaded, processes: int) 
     packed = packs(recipe, loaded)
     try:
         check_lengths(loaded, mixture, measured)
-        batches = step_batches(recipe, order, steps, processes, example_costs(measured, order), packed=packed)
+        costs = example_costs(measured, order)
+        batches = step_batches(recipe, order, steps, processes, costs, packed=packed, lockstep=lockstep)
         asked = evaluation_mixture(training, photos, 1)
         plan_batches(loaded, asked, recipe.eval.batch)
     except ValueError as error:
@@ -135,26 +138,25 @@ def batches_of(loaded: Loaded, measured: Mapping[int, Measured], batches: StepBa
     processes = batches.arrange.processes
     patches = {at: _patches(loaded, one.image_sizes) for at, one in measured.items()}
     real = computed = 0
-    busiest = mean = most = 0.0
+    lasting = mean = most = 0.0
     largest = Load(0, 0, 0, 0)
     longest: list[int] = []
     dearest: list[int] = []
     for bins in micro_batches(batches):
-        work = [0.0] * processes
-        for at, bin_ in enumerate(bins):
+        work = [float(sum(measured[one].flops for one in bin_)) for bin_ in bins]
+        for bin_, flops in zip(bins, work, strict=True):
             if not bin_:
                 continue
             load = _load([measured[one] for one in bin_], sum(patches[one] for one in bin_), padded=not packed)
-            flops = sum(measured[one].flops for one in bin_)
             shape = (load.rows, load.length) if load.tokens > largest.tokens else (largest.rows, largest.length)
             longest = bin_ if load.tokens > largest.tokens else longest
             largest = Load(*shape, max(load.patches, largest.patches), max(load.answer, largest.answer))
             most, dearest = max((most, dearest), (flops, bin_), key=lambda pair: pair[0])
             real += sum(measured[one].lengths.total for one in bin_)
             computed += load.tokens
-            work[at % processes] += flops
-        busiest, mean = busiest + max(work), mean + sum(work) / processes
-    return Batches(real / computed, largest, longest, dearest, busiest / mean - 1)
+        lasting += makespan(work, processes, lockstep=batches.lockstep)
+        mean += sum(work) / processes
+    return Batches(real / computed, largest, longest, dearest, lasting / mean - 1)
 
 
 def _load(examples: Sequence[Measured], patches: int, *, padded: bool) -> Load:

@@ -26,7 +26,7 @@ from train.cost import Machine, cost_of
 from train.forecast import Batches, Forecast, batches_of, forecast
 from train.memory import OVERHEAD_BYTES, Memory, standing_memory, training_memory
 from train.parameters import training_state
-from train.sharding import check_sharding, choose_sharding
+from train.sharding import check_sharding, choose_sharding, in_lockstep
 
 USAGE = """\
 usage: python -m train.plan recipe=NAME [gpus=1] [gpu_memory_gb=80] [mfu=0.4] [peak_tflops=989] [dotted.key=value ...]
@@ -75,7 +75,7 @@ def plan(recipe: Recipe, outlined: Outline, machine: Machine) -> Plan:
     check_towers(outlined.loaded.family, recipe.train)
     loaded = train_towers(outlined.loaded, recipe.train)
     sharding = sharding_of(loaded, recipe, machine)
-    foreseen = forecast(recipe, outlined, loaded, machine.gpus)
+    foreseen = forecast(recipe, outlined, loaded, machine.gpus, lockstep=in_lockstep(sharding))
     batches = batches_of(loaded, foreseen.measured, foreseen.batches, packed=foreseen.packed)
     memory = training_memory(loaded, recipe, sharding, machine.gpus, batches.largest)
     return Plan(foreseen, batches, sharding, memory)

@@ -125,9 +125,10 @@ def batches_lines(forecast: Forecast, batches: Batches) -> list[str]:
     parts = sorted(forecast.measured[one].part for one in batches.longest)
     longest = " + ".join(f"{count} x {part}" for part, count in Counter(parts).items())
     shape = f"{largest.rows} rows of {largest.length:,}" if largest.rows > 1 else "1 row"
+    waits = "micro-step" if forecast.batches.lockstep else "step"
     return [
         f"{forecast.steps:,} steps of {forecast.recipe.train.effective_batch} = {made.describe()}",
-        f"useful tokens {batches.useful:.1%}; the busiest process has {batches.unevenness:.0%} more than the mean",
+        f"useful tokens {batches.useful:.1%}; waiting for each {waits}'s busiest process adds {batches.unevenness:.0%}",
         f"longest micro-batch: {largest.tokens:,} tokens in {shape} ({longest}); at most {largest.patches:,} patches",
     ]
 

@@ -44,7 +44,7 @@ from train.progress import Progress
 from train.proof import prove
 from train.rehearsal import WorstBatchFirst
 from train.run_folder import environment, open_run_folder, write_provenance
-from train.sharding import check_sharding, load_for_training, spread
+from train.sharding import check_sharding, in_lockstep, load_for_training, spread
 from train.trainer import PuzzleTrainer
 from train.weighting import PartWeights
 
@@ -94,8 +94,9 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     measured = measure_examples(loaded, mixture, order.positions(steps), rank, processes)
     check_lengths(loaded, mixture, measured)
     batches = step_batches(
-        recipe, order, steps, processes, example_costs(measured, order), packed=packs(recipe, loaded)
-    )
+        recipe, order, steps, processes, example_costs(measured, order),
+        packed=packs(recipe, loaded), lockstep=in_lockstep(sharding),
+    )  # fmt: skip
     check_lag(
         recipe.data.curriculum, batches.arrange.micro_steps, recipe.train.workers, args.dataloader_prefetch_factor or 2
     )

@@ -80,6 +80,15 @@ def choose_sharding(asked: str, processes: int, state_bytes: int, gpu_bytes: int
     return "ddp" if gpu_bytes is None or state_bytes <= DDP_SHARE * gpu_bytes else "fsdp2"
 
 
+def in_lockstep(sharding: str) -> bool:
+    """Whether processes wait for each other in every micro-batch, and not only when a step ends.
+
+    They do where they gather each other's weights, and under ZeRO-2, which reduces gradients in every backward pass
+    because no process keeps all of them.
+    """
+    return sharding in ("fsdp2", "zero2", "zero3")
+
+
 def bytes_per_process(sharding: str, processes: int, state: TrainingState) -> int:
     """What one process holds between steps of weights, gradients and optimizer state."""
     whole = {"none": state.total, "ddp": state.total, "zero2": state.weights}.get(sharding, 0)

@@ -41,6 +41,7 @@ def test_a_plan_of_a_hub_model_needs_neither_weights_nor_network(module):
         assert [tokens in row for row in rows] == [True, True]
     assert "memory per GPU, fsdp2" in page
     assert "2 steps of 8 = " in page
+    assert "waiting for each micro-step's busiest process adds" in page
     assert "checkpoint(s) of 105 GB" in page
     assert max(map(len, page.splitlines())) <= 100
 
@@ -49,6 +50,7 @@ def test_a_run_that_does_not_fit_is_refused_with_what_would(module):
     fewer = [*FEW, "data.parts.12x12=null", "data.parts.16x16=null", "train.effective_batch=4"]
     done = module("train.plan", "recipe=mixed_grid", *fewer, "gpu_memory_gb=80", status=2)
     assert "memory per GPU, none" in done.stdout
+    assert "waiting for each step's busiest process adds 0%" in done.stdout
     assert "error: got a run that needs about 1" in done.stderr
     assert "allowed: 80 (gpu_memory_gb); do choose one of these, which fit:" in done.stderr
     assert "\n  train.method=lora" in done.stderr

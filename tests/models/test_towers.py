@@ -7,64 +7,17 @@ from collections import Counter
 
 import pytest
 import torch
-from transformers import Gemma3Config, Qwen3VLConfig
 
 from models import FAMILIES
+from models.architecture import stated_config
 from models.load import Loaded
 from models.tokens import encode_prompt
 from models.towers import check_towers, load_dtype, train_towers
+from recipes.loader import load_recipe
 from recipes.schema import Lora, Tower, Towers, Train
 
-QWEN3_VL_8B = Qwen3VLConfig(
-    text_config={
-        "vocab_size": 151936,
-        "hidden_size": 4096,
-        "intermediate_size": 12288,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "rope_parameters": {
-            "rope_type": "default",
-            "rope_theta": 5e6,
-            "mrope_section": [24, 20, 20],
-            "mrope_interleaved": True,
-        },
-    },
-    vision_config={
-        "depth": 27,
-        "hidden_size": 1152,
-        "intermediate_size": 4304,
-        "num_heads": 16,
-        "out_hidden_size": 4096,
-        "num_position_embeddings": 2304,
-        "deepstack_visual_indexes": [8, 16, 24],
-    },
-)
-GEMMA3_12B = Gemma3Config(
-    text_config={
-        "vocab_size": 262208,
-        "hidden_size": 3840,
-        "intermediate_size": 15360,
-        "num_hidden_layers": 48,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 256,
-        "sliding_window": 1024,
-    },
-    vision_config={
-        "hidden_size": 1152,
-        "intermediate_size": 4304,
-        "num_hidden_layers": 27,
-        "num_attention_heads": 16,
-        "image_size": 896,
-        "patch_size": 14,
-        "vision_use_head": False,
-    },
-)
-
-
-REAL = {"qwen3_vl": QWEN3_VL_8B, "gemma3": GEMMA3_12B}
+REAL = {"qwen3_vl": "qwen3_vl_8b", "gemma3": "gemma3_12b"}
+"""Family -> model file."""
 
 
 def train(precision="fp32", lora=None, **towers):
@@ -74,16 +27,21 @@ def train(precision="fp32", lora=None, **towers):
     return Train(precision=precision, lora=lora or Lora(), towers=Towers(**given, **rest))
 
 
+def real_model(family):
+    """As its model file states it, without values."""
+    config = stated_config(load_recipe(["recipe=mixed_grid", f"model={REAL[family]}"]).model)
+    with torch.device("meta"):
+        return FAMILIES[family].model_class(config)
+
+
 def trained_parameters(model):
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 @pytest.mark.parametrize(("family", "parameters"), [("qwen3_vl", 8_767_123_696), ("gemma3", 12_187_325_040)])
 def test_the_towers_of_the_real_models_have_the_known_sizes(family, parameters):
-    with torch.device("meta"):
-        real = FAMILIES[family].model_class(REAL[family])
     sizes = Counter()
-    for name, parameter in real.named_parameters():
+    for name, parameter in real_model(family).named_parameters():
         sizes[FAMILIES[family].tower_of(name)] += parameter.numel()
     assert sizes.total() == parameters
     assert sizes["projector"] == {"qwen3_vl": 160_496_896, "gemma3": 4_424_832}[family]
@@ -108,7 +66,7 @@ def test_adapters_of_the_real_models_have_the_known_size_and_are_in_their_tower(
 ):
     wanted = train(**{tower: Tower(method="lora", targets=targets)})
     with torch.device("meta"):
-        adapted = train_towers(Loaded(None, FAMILIES[family], 1, FAMILIES[family].model_class(REAL[family])), wanted)
+        adapted = train_towers(Loaded(None, FAMILIES[family], 1, real_model(family)), wanted)
     trained = trained_parameters(adapted.model)
     assert sum(parameter.numel() for parameter in trained.values()) == adapters
     assert len(trained) == 2 * layers

@@ -19,13 +19,13 @@ SMALL = [
 
 @pytest.fixture
 def foreseen(tmp_path, monkeypatch):
-    """`foreseen(*overrides, processes=1)`: the forecast of a small mixed grid."""
+    """`foreseen(*overrides, processes=1, lockstep=False)`: the forecast of a small mixed grid."""
     monkeypatch.chdir(tmp_path)
 
-    def build(*overrides, processes=1, model="tiny_qwen3_vl"):
+    def build(*overrides, processes=1, lockstep=False, model="tiny_qwen3_vl"):
         recipe = load_recipe(["recipe=mixed_grid", f"model={model}", *SMALL, *overrides])
         outlined = outline(recipe.model)
-        return forecast(recipe, outlined, train_towers(outlined.loaded, recipe.train), processes)
+        return forecast(recipe, outlined, train_towers(outlined.loaded, recipe.train), processes, lockstep=lockstep)
 
     return build
 
@@ -57,6 +57,19 @@ def test_padding_is_what_is_not_useful(foreseen):
     assert made.useful == real / computed
     assert made.largest.rows == 6
     assert made.unevenness == 0
+
+
+@pytest.mark.parametrize("batching", ["train.batching=plain", "train.max_pack_tokens=1550"])
+def test_in_lockstep_each_micro_step_waits_for_its_busiest_process(foreseen, batching):
+    found = foreseen(batching, processes=2, lockstep=True)
+    lasting = total = 0
+    for bins in micro_batches(found.batches):
+        work = [sum(found.measured[one].flops for one in bin_) for bin_ in bins]
+        lasting += sum(max(pair) for pair in zip(work[::2], work[1::2], strict=True))
+        total += sum(work)
+    assert found.batches.arrange.micro_steps > 1
+    assert batches(found).unevenness == pytest.approx(lasting / (total / 2) - 1)
+    assert batches(found).unevenness > batches(foreseen(batching, processes=2)).unevenness
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from recipes.loader import load_recipe
 from train.parameters import TrainingState
-from train.sharding import bytes_per_process, check_memory, check_resume, check_sharding, choose_sharding
+from train.sharding import bytes_per_process, check_memory, check_resume, check_sharding, choose_sharding, in_lockstep
 
 GIB = 2**30
 FULL_8B = TrainingState(weights=int(32.66 * GIB), gradients=int(32.66 * GIB), optimizer=int(65.32 * GIB))
@@ -37,6 +37,11 @@ def test_a_model_is_sharded_where_its_training_state_would_fill_a_gpu(asked, pro
 )
 def test_a_process_holds_all_or_its_share(sharding, held):
     assert bytes_per_process(sharding, 8, TrainingState(weights=40, gradients=40, optimizer=80)) == held
+
+
+def test_processes_wait_for_each_other_in_every_micro_batch_unless_each_holds_all():
+    waiting = {sharding: in_lockstep(sharding) for sharding in ("none", "ddp", "fsdp2", "zero2", "zero3")}
+    assert waiting == {"none": False, "ddp": False, "fsdp2": True, "zero2": True, "zero3": True}
 
 
 def test_what_cannot_fit_is_refused_with_how_many_gpus_would_do():
