@@ -127,6 +127,7 @@ def test_twenty_kills_at_random_moments_lose_nothing(launch, tmp_path):
         process.stdout.read()
         assert process.wait(timeout=120) in (0, -signal.SIGKILL), "".join(said)[-4000:]
     launch("train/sft.py", *every, "output_dir=run", "resume=true")
+    print(f"{in_a_save} of {kills} kills fell into a save")
     assert in_a_save > 0
     assert_same_end(tmp_path / "whole", run)
 
