@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import os
 import signal
 import sys
 from types import FrameType
@@ -54,6 +55,15 @@ class StopOnSignal(TrainerCallback):
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+
+def in_its_own_group(worker: int) -> None:
+    """Have a data loader's worker miss a signal to the run's process group, as launchers send it.
+
+    The worker would die of it, and the run with the worker, before it has saved. A worker whose run is gone ends by
+    itself.
+    """
+    os.setpgid(0, 0)
 
 
 class Watchdog(TrainerCallback):

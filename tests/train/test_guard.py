@@ -136,6 +136,15 @@ def test_a_disk_that_is_full_is_said_and_the_earlier_checkpoint_stays(mixed_reci
     assert not (tmp_path / "run" / ".partial").exists()
 
 
+def test_a_finished_run_trains_no_further_in_the_middle_of_an_epoch(mixed_recipe, trainer_of, tmp_path):
+    overrides = ["data.parts.4x4.count=8", *SMALL, "trainer.max_steps=1"]
+    trainer_of(mixed_recipe("tiny_qwen3_vl", *overrides)).train()
+    again = trainer_of(mixed_recipe("tiny_qwen3_vl", *overrides))
+    assert again.batches.order.steps_per_epoch > 1
+    again.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-1"))
+    assert again.state.global_step == 1
+
+
 def test_what_each_step_saw_is_written_and_a_continued_run_writes_on(mixed_recipe, trainer_of, tmp_path):
     overrides = [*SMALL, "trainer.max_steps=4", "trainer.num_train_epochs=4", "train.checkpoint_every=2"]
     trainer_of(mixed_recipe("tiny_qwen3_vl", *overrides)).train()
