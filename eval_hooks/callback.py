@@ -29,12 +29,13 @@ logger = logging.getLogger(__name__)
 
 
 class Clocked(Protocol):
-    """A trainer that can leave the time of an evaluation out of its speed, hear that it goes on, and have all weights
-    on every process while it does."""
+    """A trainer that can leave the time of an evaluation out of its speed, hear that it goes on, say that it must stop,
+    and have all weights on every process while it does not."""
 
     def off_the_clock(self) -> AbstractContextManager[None]: ...
     def whole_model(self) -> AbstractContextManager[None]: ...
     def beat(self) -> None: ...
+    def signalled(self) -> bool: ...
 
 
 class EvalCallback(TrainerCallback):
@@ -123,6 +124,7 @@ class EvalCallback(TrainerCallback):
                 step=step,
                 autocast=torch.bfloat16 if recipe.train.precision == "bf16" else None,
                 beat=self._trainer.beat,
+                stop=self._trainer.signalled,
             )
 
     def _report(self, name: str, state: TrainerState, mixture: Mixture, records: list[Record]) -> Summary:

@@ -23,6 +23,7 @@ from data_mix.mixture import evaluation_mixture, training_mixture
 from data_mix.photos import find_photos
 from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
+from eval_hooks.run import EvaluationStopped
 from eval_hooks.summary import check_require
 from eval_hooks.wandb_log import check_wandb, start_wandb
 from models import FAMILIES
@@ -123,7 +124,10 @@ def run(recipe: Recipe, trainer: PuzzleTrainer, evaluation: EvalCallback, checkp
     if recipe.dry_run:
         logger.info("dry run: everything but training is done and nothing is wrong")
         return 0
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    try:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    except EvaluationStopped:  # a checkpoint is saved before it is evaluated, and the continued run makes up for it
+        trainer.signals.stopped = True
     if trainer.signals.stopped:
         logger.warning("stopped after step %s, which is saved; resume=true continues", trainer.state.global_step)
         return 3

@@ -97,6 +97,14 @@ class PuzzleTrainer(SFTTrainer):
         # Qwen3-VL declares that it takes no loss arguments; the division below is ours, so this holds for every family.
         self.model_accepts_loss_kwargs = True
 
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().train(*args, **kwargs)
+        finally:  # no earlier: the evaluation after the last step is guarded, too
+            self.signals.end()
+            if self.watchdog:
+                self.watchdog.end()
+
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
             super().create_optimizer(model)
@@ -233,6 +241,10 @@ class PuzzleTrainer(SFTTrainer):
         """Something other than a step has got on."""
         if self.watchdog:
             self.watchdog.beat()
+
+    def signalled(self) -> bool:
+        """Whether this process has been asked to stop."""
+        return self.signals.received is not None
 
     # ---- checkpoints: complete or absent ----
 

@@ -86,6 +86,30 @@ def test_a_signal_saves_the_step_and_stops(number, mixed_recipe, trainer_of, tmp
     assert signal.getsignal(number) == before
 
 
+class AtTheEnd(TrainerCallback):
+    """What follows the last step, as the final evaluation does."""
+
+    def __init__(self, trainer):
+        self.trainer = trainer
+
+    def on_train_end(self, args, state, control, **kwargs):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        self.told = self.trainer.signalled()
+        self.watched = self.trainer.watchdog.on
+
+
+def test_what_follows_the_last_step_is_still_guarded(mixed_recipe, trainer_of):
+    trainer = trainer_of(mixed_recipe("tiny_qwen3_vl", *SMALL))
+    at_the_end = AtTheEnd(trainer)
+    trainer.add_callback(at_the_end)
+    before = signal.getsignal(signal.SIGUSR1)
+    trainer.train()
+    assert at_the_end.told
+    assert at_the_end.watched
+    assert not trainer.watchdog.on
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
 def test_a_run_that_ends_by_itself_is_not_stopped(mixed_recipe, trainer_of, tmp_path):
     trainer = trainer_of(mixed_recipe("tiny_qwen3_vl", *SMALL))
     trainer.train()
