@@ -78,10 +78,10 @@ class EvalCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if state.global_step == 0:
-            return
         if state.is_world_process_zero:
             self._take_up(state)
+        if state.global_step == 0:
+            return
         found = [self._history(state)]  # the main process's has what the records added
         if dist.is_available() and dist.is_initialized():
             dist.broadcast_object_list(found)
@@ -150,10 +150,13 @@ class EvalCallback(TrainerCallback):
         return summary
 
     def _take_up(self, state: TrainerState) -> None:
-        """After a resume: bring log history and best.json to the state of the step resumed from, out of the records."""
+        """Bring records, log history and best.json to the state of the step where training begins."""
         seen = {entry["step"] for entry in state.log_history if any(name.startswith("eval/") for name in entry)}
         (self._run / "best.json").unlink(missing_ok=True)  # it may name a later step that is no more
-        for step in (step for step in evaluated_steps(self._run) if step <= state.global_step):
+        for step in evaluated_steps(self._run):
+            if step > state.global_step:  # of weights that are no more
+                records_file(self._run, step).unlink()
+                continue
             summary = summarize(read_records(records_file(self._run, step)).records)
             keep_best(self._run, step, summary)
             if step not in seen:

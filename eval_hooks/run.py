@@ -20,7 +20,7 @@ from models.lengths import Lengths, example_lengths
 from models.load import Loaded
 
 
-class EvaluationStopped(RuntimeError):
+class EvaluationStoppedError(RuntimeError):
     """It was given up, on all processes."""
 
 
@@ -123,7 +123,7 @@ def evaluate(
 
     Raises:
         ValueError: see `plan_batches`.
-        EvaluationStopped: `stop` has said so.
+        EvaluationStoppedError: `stop` has said so.
     """
     together = dist.is_available() and dist.is_initialized()
     rank, processes = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
@@ -148,11 +148,14 @@ def evaluate(
                 records[index] = score_completion(posed, completion, model=model_name, step=step, protocol=protocol)
             bar.update(len(asked))
             beat()
-    shares: list[dict[int, Record] | None] = [records if len(records) == sum(len(one.indices) for one in mine) else None]
+    own = records if len(records) == sum(len(one.indices) for one in mine) else None
+    shares: list[dict[int, Record] | None] = [own]
     if together:
-        own, shares = shares[0], [None] * processes
+        shares = [None] * processes
         dist.all_gather_object(shares, own)  # a process without a batch takes part with an empty share
-    if None in shares:
-        raise EvaluationStopped("the evaluation was stopped")
-    records = {index: record for share in shares for index, record in (share or {}).items()}
+    records = {}
+    for share in shares:
+        if share is None:
+            raise EvaluationStoppedError("the evaluation was stopped")
+        records |= share
     return [records[index] for index in range(len(puzzles))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import logging
+import os
 import platform
 import shutil
 import subprocess
@@ -55,9 +56,16 @@ def open_run_folder(recipe: Recipe) -> Path | None:
         The newest complete checkpoint when the recipe resumes, else None.
 
     Raises:
-        ValueError: the folder holds a run that would be overwritten, or one whose weights do not fit the recipe.
+        ValueError: the folder cannot be written to, holds a run that would be overwritten, or one whose weights do not
+            fit the recipe.
     """
     folder = Path(recipe.output_dir)
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValueError(
+            f"output_dir: got {folder}, and {nearest} is no folder that can be written to; allowed is a folder that "
+            "can be made or written to; choose another output_dir=..."
+        )
     there, found = list(checkpoint_folders(folder).values()), list(checkpoints(folder).values())
     if not recipe.resume:
         if there:

@@ -23,7 +23,7 @@ from data_mix.mixture import evaluation_mixture, training_mixture
 from data_mix.photos import find_photos
 from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
-from eval_hooks.run import EvaluationStopped
+from eval_hooks.run import EvaluationStoppedError
 from eval_hooks.summary import check_require
 from eval_hooks.wandb_log import check_wandb, start_wandb
 from models import FAMILIES
@@ -126,7 +126,9 @@ def run(recipe: Recipe, trainer: PuzzleTrainer, evaluation: EvalCallback, checkp
         return 0
     try:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    except EvaluationStopped:  # a checkpoint is saved before it is evaluated, and the continued run makes up for it
+    except (
+        EvaluationStoppedError
+    ):  # a checkpoint is saved before it is evaluated, and the continued run makes up for it
         trainer.signals.stopped = True
     if trainer.signals.stopped:
         logger.warning("stopped after step %s, which is saved; resume=true continues", trainer.state.global_step)
@@ -148,6 +150,8 @@ if __name__ == "__main__":
         status = run(*prepared)
     except RunError as failed:
         sys.exit(refusal(failed, status=4))
+    except OSError as failed:  # a disk that is full where records are written, for one
+        sys.exit(refusal(OSError(f"{failed}; mend that, then continue with resume=true"), status=4))
     except KeyboardInterrupt:
         told = "interrupted; resume=true continues from the newest complete checkpoint, SIGTERM would have saved one"
         sys.exit(refusal(KeyboardInterrupt(told), status=130))

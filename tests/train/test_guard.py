@@ -174,6 +174,8 @@ def test_what_each_step_saw_is_written_and_a_continued_run_writes_on(mixed_recip
     trainer_of(mixed_recipe("tiny_qwen3_vl", *overrides)).train()
     file = tmp_path / "run/seen/rank-0.jsonl"
     whole = file.read_text()
+    joined_late = file.with_name("rank-1.jsonl")
+    joined_late.write_text('{"step": 2, "keys": []}\n{"step": 3, "keys": []}\n{"step": 4, "ke')
     lines = [json.loads(line) for line in whole.splitlines()]
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     assert all(len([key for keys in line["keys"] for key in keys]) == 4 for line in lines)
@@ -181,3 +183,4 @@ def test_what_each_step_saw_is_written_and_a_continued_run_writes_on(mixed_recip
         resume_from_checkpoint=str(tmp_path / "run/checkpoint-2")
     )
     assert file.read_text() == whole
+    assert joined_late.read_text() == '{"step": 2, "keys": []}\n'

@@ -27,6 +27,12 @@ def test_an_empty_folder_starts_a_run(tmp_path):
     assert open_run_folder(recipe_in(tmp_path / "run")) is None
 
 
+def test_a_folder_that_cannot_be_made_is_refused_at_once(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"output_dir: got .*/file/run, and .*/file is no folder"):
+        open_run_folder(recipe_in(tmp_path / "file/run"))
+
+
 def test_a_folder_with_checkpoints_is_refused_without_resume(tmp_path):
     (tmp_path / "checkpoint-3").mkdir()
     with pytest.raises(ValueError, match="holds a run up to checkpoint-3"):
