@@ -105,8 +105,10 @@ def write_provenance(recipe: Recipe, environment: dict[str, object]) -> None:
     folder = Path(recipe.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / PARTIAL, ignore_errors=True)
-    (folder / RECIPE).write_text(to_yaml(recipe))
-    (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
+    for name, text in ((RECIPE, to_yaml(recipe)), ("environment.json", json.dumps(environment, indent=2) + "\n")):
+        aside = folder / f".{name}.partial"  # a disk that is full must not cost the run its recipe
+        aside.write_text(text)
+        aside.replace(folder / name)
 
 
 def environment() -> dict[str, object]:

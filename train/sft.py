@@ -144,7 +144,7 @@ if __name__ == "__main__":
     require_this_clone(__file__)
     try:
         prepared = prepare(sys.argv[1:])
-    except ValueError as refused:
+    except (ValueError, OSError) as refused:
         sys.exit(refusal(refused))
     try:
         status = run(*prepared)
