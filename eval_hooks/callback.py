@@ -29,12 +29,13 @@ logger = logging.getLogger(__name__)
 
 
 class Clocked(Protocol):
-    """A trainer that can leave the time of an evaluation out of its speed, hear that it goes on, and have all weights
-    on every process while it does."""
+    """A trainer that can leave the time of an evaluation out of its speed, hear that it goes on, say that it must stop,
+    and have all weights on every process while it does not."""
 
     def off_the_clock(self) -> AbstractContextManager[None]: ...
     def whole_model(self) -> AbstractContextManager[None]: ...
     def beat(self) -> None: ...
+    def signalled(self) -> bool: ...
 
 
 class EvalCallback(TrainerCallback):
@@ -77,10 +78,10 @@ class EvalCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if state.global_step == 0:
-            return
         if state.is_world_process_zero:
             self._take_up(state)
+        if state.global_step == 0:
+            return
         found = [self._history(state)]  # the main process's has what the records added
         if dist.is_available() and dist.is_initialized():
             dist.broadcast_object_list(found)
@@ -123,6 +124,7 @@ class EvalCallback(TrainerCallback):
                 step=step,
                 autocast=torch.bfloat16 if recipe.train.precision == "bf16" else None,
                 beat=self._trainer.beat,
+                stop=self._trainer.signalled,
             )
 
     def _report(self, name: str, state: TrainerState, mixture: Mixture, records: list[Record]) -> Summary:
@@ -148,10 +150,13 @@ class EvalCallback(TrainerCallback):
         return summary
 
     def _take_up(self, state: TrainerState) -> None:
-        """After a resume: bring log history and best.json to the state of the step resumed from, out of the records."""
+        """Bring records, log history and best.json to the state of the step where training begins."""
         seen = {entry["step"] for entry in state.log_history if any(name.startswith("eval/") for name in entry)}
         (self._run / "best.json").unlink(missing_ok=True)  # it may name a later step that is no more
-        for step in (step for step in evaluated_steps(self._run) if step <= state.global_step):
+        for step in evaluated_steps(self._run):
+            if step > state.global_step:  # of weights that are no more
+                records_file(self._run, step).unlink()
+                continue
             summary = summarize(read_records(records_file(self._run, step)).records)
             keep_best(self._run, step, summary)
             if step not in seen:

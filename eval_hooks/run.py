@@ -20,6 +20,10 @@ from models.lengths import Lengths, example_lengths
 from models.load import Loaded
 
 
+class EvaluationStoppedError(RuntimeError):
+    """It was given up, on all processes."""
+
+
 class Puzzles(Protocol):
     """A mixture, or a plain list of posed puzzles."""
 
@@ -100,6 +104,7 @@ def evaluate(
     autocast: torch.dtype | None = None,
     progress: bool = True,
     beat: Callable[[], None] = lambda: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> list[Record]:
     """Ask and score every puzzle, on all processes of the current process group.
 
@@ -111,12 +116,14 @@ def evaluate(
         autocast: compute in this type under torch.autocast; None: in the weights' own.
         progress: show a progress bar on the main process.
         beat: called after every batch.
+        stop: asked before every batch; where one process is told to, nothing of the evaluation is kept on any.
 
     Returns:
         One record per puzzle, in the order of the mixture.
 
     Raises:
         ValueError: see `plan_batches`.
+        EvaluationStoppedError: `stop` has said so.
     """
     together = dist.is_available() and dist.is_initialized()
     rank, processes = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
@@ -132,6 +139,8 @@ def evaluate(
         ) as bar,
     ):  # fmt: skip
         for one in mine:
+            if stop():
+                break
             asked = [puzzles[index] for index in one.indices]
             prompts = [(posed.puzzle.messages, posed.example().images) for posed in asked]
             completions = generate(loaded, prompts, max_new_tokens=one.max_new_tokens)
@@ -139,8 +148,14 @@ def evaluate(
                 records[index] = score_completion(posed, completion, model=model_name, step=step, protocol=protocol)
             bar.update(len(asked))
             beat()
+    own = records if len(records) == sum(len(one.indices) for one in mine) else None
+    shares: list[dict[int, Record] | None] = [own]
     if together:
-        shares: list[dict[int, Record] | None] = [None] * processes
-        dist.all_gather_object(shares, records)  # a process without a batch takes part with an empty share
-        records = {index: record for share in shares for index, record in (share or {}).items()}
+        shares = [None] * processes
+        dist.all_gather_object(shares, own)  # a process without a batch takes part with an empty share
+    records = {}
+    for share in shares:
+        if share is None:
+            raise EvaluationStoppedError("the evaluation was stopped")
+        records |= share
     return [records[index] for index in range(len(puzzles))]

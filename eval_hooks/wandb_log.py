@@ -70,7 +70,7 @@ def start_wandb(recipe: Recipe, provenance: Mapping[str, object] | None = None) 
     folder = Path(recipe.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "wandb_id.txt"
-    if not kept.is_file():
+    if not kept.is_file() or not kept.read_text(encoding="ascii").strip():  # empty: of a full disk
         kept.write_text(uuid.uuid4().hex[:12] + "\n", encoding="ascii")
     try:
         wandb.init(

@@ -70,6 +70,8 @@ def sft_arguments(recipe: Recipe, processes: int) -> SFTConfig:
         "logging_nan_inf_filter": False,
         "gradient_checkpointing": False,
         "lr_scheduler_type": "cosine",
+        # what waits for a process that stalls is to show its stacks before its collective gives up
+        "ddp_timeout": 1800 + (train.stall_timeout_s or 0),
     }
     args = SFTConfig(**{**defaults, **recipe.trainer, **owned})
     if args.n_gpu > 1:

@@ -51,7 +51,7 @@ def not_saved(run: Path, step: int, error: Exception) -> str:
 def _remove(folder: Path) -> None:
     doomed = folder.parent / PARTIAL / f"{folder.name}.removed"
     folder.rename(doomed)  # gone at once for readers, even when the removal is interrupted
-    shutil.rmtree(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)  # what a reader still holds open goes when the run starts again
 
 
 def _flush(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import os
 import signal
 import sys
 from types import FrameType
@@ -49,11 +50,19 @@ class StopOnSignal(TrainerCallback):
             logger.warning("%s: the run saves after step %s and stops", name, state.global_step)
             self.stopped = control.should_save = control.should_training_stop = True
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def end(self) -> None:
+        """Leave signals to whom they belonged to before."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+
+def in_its_own_group(worker: int) -> None:
+    """Have a data loader's worker miss a signal to the run's process group, as launchers send it.
+
+    The worker would die of it, and the run with the worker, before it has saved. A worker whose run is gone ends by
+    itself.
+    """
+    os.setpgid(0, 0)
 
 
 class Watchdog(TrainerCallback):
@@ -64,25 +73,23 @@ class Watchdog(TrainerCallback):
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._on = False
+        self.on = False
 
     def beat(self) -> None:
-        if self._on:
+        if self.on:
             faulthandler.dump_traceback_later(self._seconds, exit=True, file=sys.__stderr__ or sys.stderr)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self._on = True
+        self.on = True
         self.beat()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         self.beat()
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        self._on = False
+    def end(self) -> None:
+        self.on = False
         faulthandler.cancel_dump_traceback_later()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import logging
+import os
 import platform
 import shutil
 import subprocess
@@ -55,9 +56,16 @@ def open_run_folder(recipe: Recipe) -> Path | None:
         The newest complete checkpoint when the recipe resumes, else None.
 
     Raises:
-        ValueError: the folder holds a run that would be overwritten, or one whose weights do not fit the recipe.
+        ValueError: the folder cannot be written to, holds a run that would be overwritten, or one whose weights do not
+            fit the recipe.
     """
     folder = Path(recipe.output_dir)
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise ValueError(
+            f"output_dir: got {folder}, and {nearest} is no folder that can be written to; allowed is a folder that "
+            "can be made or written to; choose another output_dir=..."
+        )
     there, found = list(checkpoint_folders(folder).values()), list(checkpoints(folder).values())
     if not recipe.resume:
         if there:
@@ -97,8 +105,10 @@ def write_provenance(recipe: Recipe, environment: dict[str, object]) -> None:
     folder = Path(recipe.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / PARTIAL, ignore_errors=True)
-    (folder / RECIPE).write_text(to_yaml(recipe))
-    (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
+    for name, text in ((RECIPE, to_yaml(recipe)), ("environment.json", json.dumps(environment, indent=2) + "\n")):
+        aside = folder / f".{name}.partial"  # a disk that is full must not cost the run its recipe
+        aside.write_text(text)
+        aside.replace(folder / name)
 
 
 def environment() -> dict[str, object]:

@@ -25,9 +25,20 @@ class SeenPuzzles(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        written = self._file.read_bytes().splitlines(keepends=True) if self._file.is_file() else []
-        self._file.write_bytes(b"".join(written[: state.global_step]))
+        _cut(self._file, state.global_step)
+        if state.is_world_process_zero:  # of more processes than there are by now
+            for file in self._file.parent.glob("rank-*.jsonl"):
+                if int(file.stem.partition("-")[2]) >= args.world_size:
+                    _cut(file, state.global_step)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": state.global_step, "keys": self._keys()}) + "\n")
+
+
+def _cut(file: Path, step: int) -> None:
+    """Drop what was written after a step; the last line may be half of one."""
+    if file.is_file():
+        lines = file.read_bytes().splitlines(keepends=True)
+        kept = [line for line in lines if line.endswith(b"\n") and json.loads(line)["step"] <= step]
+        file.write_bytes(b"".join(kept))

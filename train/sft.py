@@ -23,6 +23,7 @@ from data_mix.mixture import evaluation_mixture, training_mixture
 from data_mix.photos import find_photos
 from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
+from eval_hooks.run import EvaluationStoppedError
 from eval_hooks.summary import check_require
 from eval_hooks.wandb_log import check_wandb, start_wandb
 from models import FAMILIES
@@ -124,7 +125,12 @@ def run(recipe: Recipe, trainer: PuzzleTrainer, evaluation: EvalCallback, checkp
     if recipe.dry_run:
         logger.info("dry run: everything but training is done and nothing is wrong")
         return 0
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    try:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    except (
+        EvaluationStoppedError
+    ):  # a checkpoint is saved before it is evaluated, and the continued run makes up for it
+        trainer.signals.stopped = True
     if trainer.signals.stopped:
         logger.warning("stopped after step %s, which is saved; resume=true continues", trainer.state.global_step)
         return 3
@@ -139,12 +145,14 @@ if __name__ == "__main__":
     require_this_clone(__file__)
     try:
         prepared = prepare(sys.argv[1:])
-    except ValueError as refused:
+    except (ValueError, OSError) as refused:
         sys.exit(refusal(refused))
     try:
         status = run(*prepared)
     except RunError as failed:
         sys.exit(refusal(failed, status=4))
+    except OSError as failed:  # a disk that is full where records are written, for one
+        sys.exit(refusal(OSError(f"{failed}; mend that, then continue with resume=true"), status=4))
     except KeyboardInterrupt:
         told = "interrupted; resume=true continues from the newest complete checkpoint, SIGTERM would have saved one"
         sys.exit(refusal(KeyboardInterrupt(told), status=130))

@@ -25,7 +25,7 @@ from recipes.schema import Recipe
 from train.balance import StepBatches
 from train.batches import Collator, as_dataset
 from train.checkpoints import PARTIAL, not_saved, publish
-from train.guard import RunError, StopOnSignal, Watchdog, check_finite
+from train.guard import RunError, StopOnSignal, Watchdog, check_finite, in_its_own_group
 from train.loss import token_loss
 from train.packing import allow_packs
 from train.parameters import group_by_tower, learning_rates, set_rates
@@ -97,6 +97,14 @@ class PuzzleTrainer(SFTTrainer):
         # Qwen3-VL declares that it takes no loss arguments; the division below is ours, so this holds for every family.
         self.model_accepts_loss_kwargs = True
 
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().train(*args, **kwargs)
+        finally:  # no earlier: the evaluation after the last step is guarded, too
+            self.signals.end()
+            if self.watchdog:
+                self.watchdog.end()
+
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
             super().create_optimizer(model)
@@ -115,6 +123,7 @@ class PuzzleTrainer(SFTTrainer):
                 batch_sampler=self.batches,
                 collate_fn=self.data_collator,
                 num_workers=self.args.dataloader_num_workers,
+                worker_init_fn=in_its_own_group,
                 pin_memory=self.args.dataloader_pin_memory,
                 multiprocessing_context=self.args.dataloader_multiprocessing_context,
                 prefetch_factor=self.args.dataloader_prefetch_factor,
@@ -122,10 +131,14 @@ class PuzzleTrainer(SFTTrainer):
             )
         )
 
-    def _init_training_state(self, max_steps: int, *args: Any) -> tuple[int, int]:
-        trained = super()._init_training_state(max_steps, *args)
+    def _init_training_state(
+        self, max_steps: int, steps_per_epoch: int, num_train_epochs: int, *args: Any
+    ) -> tuple[int, int]:
+        trained = super()._init_training_state(max_steps, steps_per_epoch, num_train_epochs, *args)
         self.state.compute_steps(self.args, max_steps)  # the checkpoint's own intervals would outlive a changed recipe
         self._last_log, self._waited_s = time.monotonic(), 0.0
+        if self.state.global_step >= max_steps:  # all is trained; the library would go on to the end of the epoch
+            return num_train_epochs, 0
         return trained
 
     def _run_epoch(self, model: Any, epoch: int, **kwargs: Any) -> None:
@@ -228,6 +241,10 @@ class PuzzleTrainer(SFTTrainer):
         """Something other than a step has got on."""
         if self.watchdog:
             self.watchdog.beat()
+
+    def signalled(self) -> bool:
+        """Whether this process has been asked to stop."""
+        return self.signals.received is not None
 
     # ---- checkpoints: complete or absent ----
 

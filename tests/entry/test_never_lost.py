@@ -43,16 +43,17 @@ def plain(*arguments: str) -> list[str]:
 
 
 def signalled(number: signal.Signals, arguments: list[str], folder: Path, **environment: str) -> tuple[int, str]:
-    """Exit status and words of a run that gets a signal in its fifth step; it must save and end before its last."""
+    """Exit status and words of a run whose process group gets a signal in its fifth step; it must save and end before
+    its last."""
     with subprocess.Popen(
         arguments, cwd=folder, env={**surroundings(), **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True,
+        text=True, start_new_session=True,
     ) as process:  # fmt: skip
         said = []
         for line in process.stdout:
             said.append(line)
             if line.startswith("step 5/9"):
-                process.send_signal(number)
+                os.killpg(process.pid, number)
         status, text = process.wait(timeout=120), "".join(said)
     assert "stopped after step" in text, text[-4000:]
     stopped = max(int(path.name.partition("-")[2]) for path in (folder / "run").glob("checkpoint-*"))
@@ -63,7 +64,9 @@ def signalled(number: signal.Signals, arguments: list[str], folder: Path, **envi
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
 def test_a_signalled_run_saves_says_so_and_continues_bit_for_bit(number, launch, tmp_path):
     launch("train/sft.py", *RUN, "train.checkpoint_every=4", "output_dir=whole")
-    status, said = signalled(number, plain(*RUN, "train.checkpoint_every=4", "output_dir=run"), tmp_path)
+    status, said = signalled(
+        number, plain(*RUN, "train.checkpoint_every=4", "train.workers=2", "output_dir=run"), tmp_path
+    )
     assert status == 3
     assert f"{number.name}: the run saves after step" in said
     launch("train/sft.py", *RUN, "train.checkpoint_every=4", "output_dir=run", "resume=true")
@@ -93,7 +96,7 @@ def test_a_launcher_of_two_processes_that_is_signalled_has_them_save(number, lau
     arguments = [*RUN, "train.checkpoint_every=4"]
     launch("train/sft.py", *arguments, "output_dir=whole", config="cpu2.yaml")
     signalled(
-        number, command("train/sft.py", *arguments, "output_dir=run", config="cpu2.yaml"), tmp_path,
+        number, command("train/sft.py", *arguments, "train.workers=2", "output_dir=run", config="cpu2.yaml"), tmp_path,
         PET_SIGNALS_TO_HANDLE="SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1", TORCH_ELASTIC_SHUTDOWN_TIMEOUT="100",
     )  # fmt: skip
     launch("train/sft.py", *arguments, "output_dir=run", "resume=true", config="cpu2.yaml")

@@ -1,6 +1,7 @@
 """The callback in a real Trainer: records, table, best checkpoint, log history, and training undisturbed."""
 
 import json
+import shutil
 from contextlib import contextmanager, nullcontext
 
 import pytest
@@ -31,6 +32,9 @@ class PlainTrainer(Trainer):
 
     def beat(self):
         pass
+
+    def signalled(self):
+        return False
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         loss = model(**inputs).loss
@@ -126,6 +130,16 @@ def test_a_resumed_run_takes_earlier_evaluations_from_their_records(train, tmp_p
     resumed, _ = train(resume=str(tmp_path / "run/checkpoint-2"))
     assert entries(resumed, "eval") == entries(first, "eval")
     assert resumed.restarts == 1
+
+
+def test_a_run_does_not_count_evaluations_of_weights_that_are_no_more(train, tmp_path):
+    train()
+    stale = tmp_path / "run/records/step-000006.jsonl"
+    shutil.copy(tmp_path / "run/records/step-000004.jsonl", stale)
+    (tmp_path / "run/best.json").write_text('{"step": 99, "score": 1.0}')
+    train()
+    assert not stale.exists()
+    assert read_best(tmp_path / "run").step in (2, 4)
 
 
 def test_a_final_count_that_is_no_larger_reuses_the_checkpoint_evaluation(train, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from eval_hooks.records import read_records
-from eval_hooks.run import evaluate, plan_batches
+from eval_hooks.run import EvaluationStoppedError, evaluate, plan_batches
 from models.load import load_model
 from models.tokens import answer_ids, prompt_length
 from models.towers import train_towers
@@ -68,6 +68,16 @@ def test_records_come_in_the_order_of_the_mixture(loaded, mixture_of):
         assert record.completion_tokens > 0
         assert record.invalid is not None
     assert any(record.finish_reason == "length" for record in records)
+
+
+def test_an_evaluation_that_is_told_to_stop_asks_no_further_batch(loaded, mixture_of):
+    asked = []
+    with pytest.raises(EvaluationStoppedError):
+        evaluate(
+            loaded, mixture_of(3), batch=2, model_name="m", progress=False,
+            beat=lambda: asked.append(1), stop=lambda: bool(asked),
+        )  # fmt: skip
+    assert asked == [1]
 
 
 def test_no_puzzles_give_no_records(loaded):

@@ -66,6 +66,15 @@ def test_an_offline_run_holds_metrics_table_and_pictures(
     assert "wandb" not in "".join(capfd.readouterr())
 
 
+def test_an_id_that_a_full_disk_left_empty_is_made_anew(no_login, recipe_of, tmp_path, read_offline_runs):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/wandb_id.txt").touch()
+    start_wandb(recipe_of())
+    finish()
+    ids, *_ = read_offline_runs(tmp_path / "run")
+    assert ids == {(tmp_path / "run/wandb_id.txt").read_text().strip()}
+
+
 def test_a_resumed_run_goes_on_under_its_id(no_login, recipe_of, tmp_path, read_offline_runs):
     for step in (1, 2):
         start_wandb(recipe_of())

@@ -86,6 +86,30 @@ def test_a_signal_saves_the_step_and_stops(number, mixed_recipe, trainer_of, tmp
     assert signal.getsignal(number) == before
 
 
+class AtTheEnd(TrainerCallback):
+    """What follows the last step, as the final evaluation does."""
+
+    def __init__(self, trainer):
+        self.trainer = trainer
+
+    def on_train_end(self, args, state, control, **kwargs):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        self.told = self.trainer.signalled()
+        self.watched = self.trainer.watchdog.on
+
+
+def test_what_follows_the_last_step_is_still_guarded(mixed_recipe, trainer_of):
+    trainer = trainer_of(mixed_recipe("tiny_qwen3_vl", *SMALL))
+    at_the_end = AtTheEnd(trainer)
+    trainer.add_callback(at_the_end)
+    before = signal.getsignal(signal.SIGUSR1)
+    trainer.train()
+    assert at_the_end.told
+    assert at_the_end.watched
+    assert not trainer.watchdog.on
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
 def test_a_run_that_ends_by_itself_is_not_stopped(mixed_recipe, trainer_of, tmp_path):
     trainer = trainer_of(mixed_recipe("tiny_qwen3_vl", *SMALL))
     trainer.train()
@@ -136,11 +160,22 @@ def test_a_disk_that_is_full_is_said_and_the_earlier_checkpoint_stays(mixed_reci
     assert not (tmp_path / "run" / ".partial").exists()
 
 
+def test_a_finished_run_trains_no_further_in_the_middle_of_an_epoch(mixed_recipe, trainer_of, tmp_path):
+    overrides = ["data.parts.4x4.count=8", *SMALL, "trainer.max_steps=1"]
+    trainer_of(mixed_recipe("tiny_qwen3_vl", *overrides)).train()
+    again = trainer_of(mixed_recipe("tiny_qwen3_vl", *overrides))
+    assert again.batches.order.steps_per_epoch > 1
+    again.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-1"))
+    assert again.state.global_step == 1
+
+
 def test_what_each_step_saw_is_written_and_a_continued_run_writes_on(mixed_recipe, trainer_of, tmp_path):
     overrides = [*SMALL, "trainer.max_steps=4", "trainer.num_train_epochs=4", "train.checkpoint_every=2"]
     trainer_of(mixed_recipe("tiny_qwen3_vl", *overrides)).train()
     file = tmp_path / "run/seen/rank-0.jsonl"
     whole = file.read_text()
+    joined_late = file.with_name("rank-1.jsonl")
+    joined_late.write_text('{"step": 2, "keys": []}\n{"step": 3, "keys": []}\n{"step": 4, "ke')
     lines = [json.loads(line) for line in whole.splitlines()]
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     assert all(len([key for keys in line["keys"] for key in keys]) == 4 for line in lines)
@@ -148,3 +183,4 @@ def test_what_each_step_saw_is_written_and_a_continued_run_writes_on(mixed_recip
         resume_from_checkpoint=str(tmp_path / "run/checkpoint-2")
     )
     assert file.read_text() == whole
+    assert joined_late.read_text() == '{"step": 2, "keys": []}\n'

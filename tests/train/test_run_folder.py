@@ -23,8 +23,24 @@ def checkpoint(folder):
     write_manifest(folder)
 
 
+def test_a_recipe_that_cannot_be_written_leaves_the_stored_one(tmp_path, monkeypatch):
+    write_provenance(recipe_in(tmp_path), {})
+    stored = (tmp_path / "recipe.yaml").read_text()
+    assert stored
+    monkeypatch.setattr("train.run_folder.to_yaml", lambda recipe: "\ud800")  # fails when the file is open
+    with pytest.raises(UnicodeEncodeError):
+        write_provenance(recipe_in(tmp_path), {})
+    assert (tmp_path / "recipe.yaml").read_text() == stored
+
+
 def test_an_empty_folder_starts_a_run(tmp_path):
     assert open_run_folder(recipe_in(tmp_path / "run")) is None
+
+
+def test_a_folder_that_cannot_be_made_is_refused_at_once(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"output_dir: got .*/file/run, and .*/file is no folder"):
+        open_run_folder(recipe_in(tmp_path / "file/run"))
 
 
 def test_a_folder_with_checkpoints_is_refused_without_resume(tmp_path):
