@@ -8,7 +8,6 @@ from typing import NamedTuple
 from torch import nn
 
 from data_mix.mixture import evaluation_parts
-from models.flops import windows
 from recipes.schema import Recipe
 from train.forecast import Batches, Forecast, flops_of, training_flops
 from train.parameters import ADAMW_BYTES
@@ -90,15 +89,6 @@ def _evaluation_h(forecast: Forecast, count: int, machine: Machine) -> float:
         tokens = -(-calls // machine.gpus) * one.lengths.answer
         hours += machine.hours(count * one.flops) + tokens * DECODE_S / 3600
     return hours
-
-
-def cache_bytes(forecast: Forecast) -> int:
-    """Keys and values that generation keeps of a batch of the longest puzzles, in the embeddings' precision."""
-    loaded, text = forecast.loaded, forecast.loaded.model.config.text_config
-    longest = max((one.lengths.total for one in forecast.evaluated.values()), default=0)
-    width = 2 * text.num_key_value_heads * text.head_dim * loaded.model.get_input_embeddings().weight.element_size()
-    seen = sum(longest if window is None else min(longest, window) for window in windows(text))
-    return forecast.recipe.eval.batch * width * seen
 
 
 def checkpoints_at_once(recipe: Recipe, saves: int) -> int:
