@@ -145,8 +145,8 @@ def _candidates(recipe: Recipe, machine: Machine, made: Plan) -> list[tuple[str,
     found: list[list[str]] = []
     if made.memory.fits(machine.gpu_bytes) and (most := made.evaluation.most(machine.gpu_bytes)):
         found.append([f"eval.batch={most}"])
-    if not recipe.trainer.get("gradient_checkpointing", False):
-        found.append(["trainer.gradient_checkpointing=true"])
+    again = [] if recipe.trainer.get("gradient_checkpointing", False) else ["trainer.gradient_checkpointing=true"]
+    found.append([])
     if machine.gpus > 1:
         found.append(["train.sharding=fsdp2"])
     found.append(shorter(lengths[-1]))
@@ -155,7 +155,8 @@ def _candidates(recipe: Recipe, machine: Machine, made: Plan) -> list[tuple[str,
     for kept in range(len(parts), 0, -1):
         dropped = [f"data.parts.{name}=null" for name in names[kept:]]
         found.append([*lora, *dropped, *shorter(lengths[kept - 1])])
-    return [overrides for overrides in dict.fromkeys(map(tuple, found)) if overrides]
+    # what is dropped would not be enough without it
+    return [overrides for overrides in dict.fromkeys((*again, *one) for one in found) if overrides]
 
 
 def _without_own(argv: Sequence[str]) -> list[str]:
@@ -201,7 +202,7 @@ def report(argv: Sequence[str]) -> str:
     where = " in evaluations" if made.evaluation.peak > made.memory.peak else ""
     raise ValueError(
         f"got a run that needs about {need}{where}; allowed: {machine.gpu_memory_gb:g} (gpu_memory_gb); "
-        + ("do choose one of these, which fit:" if choices else "do choose a smaller model, nothing else would fit")
+        + ("do choose one of these, which fit:" if choices else "do choose a smaller model, or more GPUs")
         + "".join(f"\n  {line}" for line in choices)
     )
 
