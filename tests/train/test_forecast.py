@@ -117,7 +117,7 @@ def test_an_example_that_is_too_long_is_refused_by_its_part(foreseen):
 
 
 def test_only_a_refusal_for_lengths_says_that_text_is_estimated(foreseen):
-    with pytest.raises(ValueError, match="model.max_tokens: got 500.*text tokens are estimated here"):
+    with pytest.raises(ValueError, match=r"model.max_tokens: got 500.*text tokens are estimated here"):
         foreseen("model.max_tokens=500", model="qwen3_vl_8b")
     with pytest.raises(ValueError, match=r"train.effective_batch: got 6 with micro_batch 1 on 4") as caught:
         foreseen("train.batching=plain", processes=4, model="qwen3_vl_8b")
