@@ -93,14 +93,25 @@ class CommandLine:
         if unknown or self.problems:
             raise RecipeError([*unknown, *self.problems])
 
+    def _misspelt(self, name: str) -> bool:
+        """Whether it is likely meant for one of the command's own words."""
+        if "." in name or name.startswith("-") or name in ("recipe", *Recipe.model_fields):
+            return False
+        return did_you_mean(name, self._own).startswith("did you mean")
+
     def recipe(self) -> Recipe:
         """The recipe that the rest names.
 
         Raises:
             RecipeError: every problem of the command line and of the recipe.
         """
+        names = dict.fromkeys(token.partition("=")[0] for token in self._rest if "=" in token)
+        likely = [name for name in names if self._misspelt(name)]
+        self.problems += [
+            problem(name, "an unknown name", ", ".join(self._own), did_you_mean(name, self._own)) for name in likely
+        ]
         try:
-            recipe = load_recipe(self._rest)
+            recipe = load_recipe([token for token in self._rest if token.partition("=")[0] not in likely])
         except RecipeError as error:
             raise RecipeError([*self.problems, *error.problems]) from None
         if self.problems:

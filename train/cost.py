@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import nn
 
 from data_mix.mixture import evaluation_parts
-from models.flops import windows
+from models.flops import Flops
 from recipes.schema import Recipe
 from train.forecast import Batches, Forecast, flops_of, training_flops
 from train.parameters import ADAMW_BYTES
@@ -41,8 +42,9 @@ class Cost(NamedTuple):
     """Of a whole run."""
 
     flops: float
-    """Of training."""
+    """Of training, padding not counted."""
     training_h: float
+    """Padding included, but not what it adds to attention."""
     saves: int
     checkpoint_bytes: int
     kept: int
@@ -60,13 +62,14 @@ class Cost(NamedTuple):
 def cost_of(forecast: Forecast, batches: Batches, machine: Machine) -> Cost:
     """The run's operations are its examples' mean ones, by part, as often as they come."""
     recipe = forecast.recipe
-    each = [training_flops(recipe, flops_of(forecast.loaded, one)) for one in forecast.measured.values()]
-    flops = forecast.seen * sum(each) / len(each)
+    real = [flops_of(forecast.loaded, one) for one in forecast.measured.values()]
+    flops = _of_run(forecast, real)
+    padded = _of_run(forecast, [one._replace(text_linear=round(one.text_linear / batches.useful)) for one in real])
     saves = -(-forecast.steps // recipe.train.checkpoint_every)
     counts = _evaluations(recipe, saves)
     return Cost(
         flops=flops,
-        training_h=machine.hours(flops) * (1 + batches.unevenness),
+        training_h=machine.hours(padded) * (1 + batches.unevenness),
         saves=saves,
         checkpoint_bytes=checkpoint_bytes(forecast.loaded.model, recipe),
         kept=checkpoints_at_once(recipe, saves),
@@ -74,6 +77,10 @@ def cost_of(forecast: Forecast, batches: Batches, machine: Machine) -> Cost:
         evaluated=sum(counts) * len(evaluation_parts(recipe)),
         evaluation_h=sum(_evaluation_h(forecast, count, machine) for count in counts),
     )
+
+
+def _of_run(forecast: Forecast, examples: Sequence[Flops]) -> float:
+    return forecast.seen * sum(training_flops(forecast.recipe, one) for one in examples) / len(examples)
 
 
 def _evaluations(recipe: Recipe, saves: int) -> list[int]:
@@ -90,15 +97,6 @@ def _evaluation_h(forecast: Forecast, count: int, machine: Machine) -> float:
         tokens = -(-calls // machine.gpus) * one.lengths.answer
         hours += machine.hours(count * one.flops) + tokens * DECODE_S / 3600
     return hours
-
-
-def cache_bytes(forecast: Forecast) -> int:
-    """Keys and values that generation keeps of a batch of the longest puzzles, in the embeddings' precision."""
-    loaded, text = forecast.loaded, forecast.loaded.model.config.text_config
-    longest = max((one.lengths.total for one in forecast.evaluated.values()), default=0)
-    width = 2 * text.num_key_value_heads * text.head_dim * loaded.model.get_input_embeddings().weight.element_size()
-    seen = sum(longest if window is None else min(longest, window) for window in windows(text))
-    return forecast.recipe.eval.batch * width * seen
 
 
 def checkpoints_at_once(recipe: Recipe, saves: int) -> int:

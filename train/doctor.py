@@ -12,7 +12,7 @@ import shutil
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -20,12 +20,14 @@ from typing import Literal, NamedTuple
 import httpx
 import torch
 import transformers
-from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub import constants
+from huggingface_hub.errors import HFValidationError
 from packaging.requirements import Requirement
 from transformers.utils import is_flash_attn_2_available
 
 from eval_hooks.wandb_log import has_key
-from models.load import WEIGHTS, WEIGHTS_INDEX
+from models import FAMILIES
+from models.at_hand import is_whole
 from models.outline import outline
 from models.towers import train_towers
 from recipes.command import CommandLine, run_command
@@ -87,11 +89,14 @@ def versions(installed: Mapping[str, str], required: Sequence[str]) -> Iterator[
             yield Finding("bad", name, f"{installed[name]} is installed here", why)
 
 
-def gpus(found: Sequence[Gpu], nccl: tuple[int, ...] | None, *, flash: bool) -> Iterator[Finding]:
+def gpus(
+    found: Sequence[Gpu], nccl: tuple[int, ...] | None, *, flash: bool, precision: str | None = None
+) -> Iterator[Finding]:
     """
     Args:
         nccl: its version; None where torch has none.
         flash: whether the flash-attn package is installed.
+        precision: the recipe's train.precision; None without a recipe.
     """
     if not found:
         advice = "training runs on the CPU: good for quickstart and the tiny models; on a GPU machine, check the driver"
@@ -101,7 +106,9 @@ def gpus(found: Sequence[Gpu], nccl: tuple[int, ...] | None, *, flash: bool) -> 
         return
     for number, gpu in enumerate(found):
         about = f"{gpu.name}, {gpu.memory / 2**30:.1f} GiB, compute capability {'.'.join(map(str, gpu.capability))}"
-        if gpu.capability < (8, 0):
+        if gpu.capability < (8, 0) and precision == "fp32":
+            yield Finding("ok", f"GPU {number}", f"{about}: no BF16, which train.precision=fp32 does not need")
+        elif gpu.capability < (8, 0):
             yield Finding(
                 "bad", f"GPU {number}", f"{about}: no BF16", "do set train.precision=fp32, or take a newer GPU"
             )
@@ -127,6 +134,9 @@ def disk(folder: Path, needed: int | None) -> Finding:
         needed: bytes that its checkpoints take; None: not known.
     """
     there = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        found = f"nothing can be written in {there}"
+        return Finding("bad", "disk", found, "do choose another output_dir, or mend the rights of that one")
     free = shutil.disk_usage(there).free
     found = f"{free / 1e9:,.0f} GB free in {there}"
     if needed is not None and free < needed:
@@ -155,16 +165,14 @@ def model_files(model: Model) -> Finding:
     if model.scratch is not None:
         return Finding("ok", "model", f"{model.name} is made from scratch: nothing to download")
     name = str(model.pretrained)
-    wanted = (("config.json",), (WEIGHTS_INDEX, WEIGHTS))
-    if Path(name).is_dir():
-        missing = [choice for choice in wanted if not _any(choice, lambda file: (Path(name) / file).is_file())]
-        where = f"the folder {name}"
-    else:
-        missing = [choice for choice in wanted if not _any(choice, lambda file: _cached(name, file, model.revision))]
-        where = f"{name} in the hub's cache"
-    if not missing:
-        return Finding("ok", "model", f"{where} has config and weights")
-    if Path(name).is_dir():
+    folder = Path(name).is_dir()
+    where = f"the folder {name}" if folder else f"{name} in the hub's cache"
+    try:
+        if is_whole(name, model.revision):
+            return Finding("ok", "model", f"{where} has config and weights")
+    except HFValidationError:
+        return Finding("bad", "model", f"{name}: no folder here, nor a name on the hub", "do correct model.pretrained")
+    if folder:
         return Finding("bad", "model", f"{where} lacks its config or weights", "do give the folder of a whole model")
     advice = f"do run: hf download {name} (and hf auth login, if its licence asks for it)"
     offline = constants.HF_HUB_OFFLINE
@@ -172,12 +180,21 @@ def model_files(model: Model) -> Finding:
     return Finding("bad" if offline else "note", "model", found, advice)
 
 
-def _any(choice: Sequence[str], there: Callable[[str], bool]) -> bool:
-    return any(there(file) for file in choice)
+def choices(recipe: Recipe, installed: Container[str], *, flash: bool) -> Iterator[Finding]:
+    """What a recipe insists on, and this machine does not have.
 
-
-def _cached(name: str, file: str, revision: str | None) -> bool:
-    return isinstance(try_to_load_from_cache(name, file, revision=revision), str)
+    Args:
+        installed: packages.
+        flash: whether Flash Attention can run here.
+    """
+    sharding = recipe.train.sharding
+    if sharding.startswith("zero") and "deepspeed" not in installed:
+        advice = "do run: pip install -e '.[deepspeed]', or set train.sharding=fsdp2"
+        yield Finding("bad", "deepspeed", f"not installed, and train.sharding is {sharding}", advice)
+    try:
+        FAMILIES[recipe.model.family].resolve_attention(recipe.model.attention, flash=flash)
+    except ValueError as error:
+        yield Finding("bad", "attention", str(error))
 
 
 def hub() -> Finding:
@@ -208,13 +225,16 @@ def examine(argv: Sequence[str]) -> list[Finding]:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     here = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
     nccl = torch.cuda.nccl.version() if here and torch.distributed.is_nccl_available() else None
+    flash = is_flash_attn_2_available()
     return [
         *versions(installed, project["dependencies"]),
         *gpus(
             [Gpu(one.name, one.total_memory, (one.major, one.minor)) for one in here],
             nccl,
-            flash="flash-attn" in installed or is_flash_attn_2_available(),
+            flash="flash-attn" in installed or flash,
+            precision=recipe.train.precision if recipe else None,
         ),
+        *(choices(recipe, installed, flash=flash) if recipe else ()),
         disk(Path(recipe.output_dir if recipe else "."), _needed(recipe) if recipe else None),
         wandb_login(recipe.wandb.mode if recipe else None),
         *([model_files(recipe.model)] if recipe else []),
@@ -223,12 +243,14 @@ def examine(argv: Sequence[str]) -> list[Finding]:
 
 
 def _needed(recipe: Recipe) -> int | None:
-    """Bytes of the checkpoints that are on disk at once; of a run that keeps all, of two."""
+    """Bytes of the checkpoints that are on disk at once, at the most; of a run that keeps all, of two: how many it
+    makes is not known here."""
     try:
         loaded = train_towers(outline(recipe.model).loaded, recipe.train)
     except ValueError:  # another line says what is wrong with the model
         return None
-    return checkpoints_at_once(recipe, saves=2) * checkpoint_bytes(loaded.model, recipe)
+    keep = recipe.train.keep_checkpoints
+    return checkpoints_at_once(recipe, saves=keep + 2 if keep else 2) * checkpoint_bytes(loaded.model, recipe)
 
 
 def _hub_unasked() -> Finding:

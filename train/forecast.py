@@ -91,7 +91,7 @@ def forecast(recipe: Recipe, outlined: Outline, loaded: Loaded, processes: int, 
         asked = evaluation_mixture(training, photos, 1)
         plan_batches(loaded, asked, recipe.eval.batch)
     except ValueError as error:
-        if outlined.estimated_text:
+        if outlined.estimated_text and "_tokens: got" in str(error):
             raise ValueError(f"{error} (text tokens are estimated here, and rather too many than too few)") from error
         raise
     prefetch = trainer.get("dataloader_prefetch_factor") or 2

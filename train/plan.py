@@ -23,6 +23,7 @@ from recipes.loader import load_recipe
 from recipes.schema import Recipe, Towers
 from train import plan_page
 from train.cost import Machine, cost_of
+from train.evaluation_memory import EvaluationMemory, evaluation_memory
 from train.forecast import Batches, Forecast, batches_of, forecast
 from train.memory import OVERHEAD_BYTES, Memory, standing_memory, training_memory
 from train.parameters import training_state
@@ -49,6 +50,15 @@ class Plan(NamedTuple):
     batches: Batches
     sharding: str
     memory: Memory
+    evaluation: EvaluationMemory
+
+    @property
+    def peak(self) -> int:
+        """Bytes on one GPU."""
+        return max(self.memory.peak, self.evaluation.peak)
+
+    def fits(self, machine: Machine) -> bool:
+        return self.memory.fits(machine.gpu_bytes) and self.evaluation.fits(machine.gpu_bytes)
 
 
 def parse_machine(argv: Sequence[str]) -> tuple[Recipe, Machine]:
@@ -78,7 +88,7 @@ def plan(recipe: Recipe, outlined: Outline, machine: Machine) -> Plan:
     foreseen = forecast(recipe, outlined, loaded, machine.gpus, lockstep=in_lockstep(sharding))
     batches = batches_of(loaded, foreseen.measured, foreseen.batches, packed=foreseen.packed)
     memory = training_memory(loaded, recipe, sharding, machine.gpus, batches.largest)
-    return Plan(foreseen, batches, sharding, memory)
+    return Plan(foreseen, batches, sharding, memory, evaluation_memory(foreseen, memory, sharding))
 
 
 def sharding_of(loaded: Loaded, recipe: Recipe, machine: Machine) -> str:
@@ -93,16 +103,25 @@ def smaller_choices(argv: Sequence[str], recipe: Recipe, machine: Machine, made:
     for overrides in _candidates(recipe, machine, made):
         try:
             changed = load_recipe([*_without_own(argv), *overrides])
-            memory = _standing(changed, machine)
-            if memory.fits(machine.gpu_bytes):
-                memory = plan(changed, outline(changed.model), machine).memory
+            if not _standing(changed, machine).fits(machine.gpu_bytes):
+                continue
+            tried = plan(changed, outline(changed.model), machine)
         except ValueError:  # another choice of the recipe does not go with this one
             continue
-        if memory.fits(machine.gpu_bytes):
-            lines.append(f"{' '.join(overrides)}: {memory.peak / plan_page.GIB:.1f} GiB")
+        overrides, tried = _with_evaluations(overrides, tried, machine)
+        if tried.fits(machine):
+            lines.append(f"{' '.join(overrides)}: {tried.peak / plan_page.GIB:.1f} GiB")
         if len(lines) == ASIDE:
             break
     return lines
+
+
+def _with_evaluations(overrides: tuple[str, ...], tried: Plan, machine: Machine) -> tuple[tuple[str, ...], Plan]:
+    """With fewer puzzles at once, where evaluations take too much."""
+    most = tried.evaluation.most(machine.gpu_bytes)
+    if tried.evaluation.fits(machine.gpu_bytes) or not most:
+        return overrides, tried
+    return (*overrides, f"eval.batch={most}"), tried._replace(evaluation=tried.evaluation._replace(together=most))
 
 
 def _standing(recipe: Recipe, machine: Machine) -> Memory:
@@ -124,8 +143,10 @@ def _candidates(recipe: Recipe, machine: Machine, made: Plan) -> list[tuple[str,
     lora = ["train.method=lora", *(["train.towers=null"] if recipe.train.towers != Towers() else [])]
     lora = [] if recipe.train.method == "lora" else lora
     found: list[list[str]] = []
-    if not recipe.trainer.get("gradient_checkpointing", False):
-        found.append(["trainer.gradient_checkpointing=true"])
+    if made.memory.fits(machine.gpu_bytes) and (most := made.evaluation.most(machine.gpu_bytes)):
+        found.append([f"eval.batch={most}"])
+    again = [] if recipe.trainer.get("gradient_checkpointing", False) else ["trainer.gradient_checkpointing=true"]
+    found.append([])
     if machine.gpus > 1:
         found.append(["train.sharding=fsdp2"])
     found.append(shorter(lengths[-1]))
@@ -134,7 +155,8 @@ def _candidates(recipe: Recipe, machine: Machine, made: Plan) -> list[tuple[str,
     for kept in range(len(parts), 0, -1):
         dropped = [f"data.parts.{name}=null" for name in names[kept:]]
         found.append([*lora, *dropped, *shorter(lengths[kept - 1])])
-    return [overrides for overrides in dict.fromkeys(map(tuple, found)) if overrides]
+    # what is dropped would not be enough without it
+    return [overrides for overrides in dict.fromkeys((*again, *one) for one in found) if overrides]
 
 
 def _without_own(argv: Sequence[str]) -> list[str]:
@@ -155,6 +177,7 @@ def report(argv: Sequence[str]) -> str:
     warnings = [*plan_page.sight_warnings(seen), *made.forecast.cautions]
     page = [
         plan_page.head_line(recipe, machine),
+        plan_page.parameters_line(made.forecast.loaded.model),
         *(fill(note, WIDTH, initial_indent="  ", subsequent_indent="    ") for note in outlined.notes),
         "",
         plan_page.examples_table(made.forecast),
@@ -165,20 +188,21 @@ def report(argv: Sequence[str]) -> str:
         "",
         plan_page.memory_table(made.memory, machine, made.sharding),
         "",
-        *plan_page.cost_lines(made.forecast, cost, machine),
+        *plan_page.cost_lines(made.forecast, cost, made.evaluation, machine),
         *([""] if warnings else []),
         *(fill(f"warning: {line}", WIDTH, subsequent_indent="  ") for line in warnings),
     ]
     text = "\n".join(page)
-    if made.memory.fits(machine.gpu_bytes):
+    if made.fits(machine):
         return text
     print(text, flush=True)
     print("\nlooking for a smaller choice that fits", file=sys.stderr)
     choices = smaller_choices(argv, recipe, machine, made)
-    need = (made.memory.peak + OVERHEAD_BYTES) / plan_page.GIB
+    need = f"{(made.peak + OVERHEAD_BYTES) / plan_page.GIB:.1f} GiB per GPU"
+    where = " in evaluations" if made.evaluation.peak > made.memory.peak else ""
     raise ValueError(
-        f"got a run that needs about {need:.1f} GiB per GPU; allowed: {machine.gpu_memory_gb:g} (gpu_memory_gb); "
-        + ("do choose one of these, which fit:" if choices else "do choose a smaller model, nothing else would fit")
+        f"got a run that needs about {need}{where}; allowed: {machine.gpu_memory_gb:g} (gpu_memory_gb); "
+        + ("do choose one of these, which fit:" if choices else "do choose a smaller model, or more GPUs")
         + "".join(f"\n  {line}" for line in choices)
     )
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from data_mix.mixture import evaluation_parts
 from models.load import Loaded
 from recipes.schema import Part, Recipe
 from recipes.text_table import aligned
 from tasks import TASKS
-from train.cost import DECODE_S, Cost, Machine, cache_bytes
+from train.cost import DECODE_S, Cost, Machine
+from train.evaluation_memory import EvaluationMemory
 from train.forecast import Batches, Forecast, flops_of
 from train.memory import OVERHEAD_BYTES, Memory
 
@@ -156,21 +157,34 @@ def memory_table(memory: Memory, machine: Machine, sharding: str) -> str:
     return _table(rows)
 
 
-def cost_lines(forecast: Forecast, cost: Cost, machine: Machine) -> list[str]:
+def cost_lines(forecast: Forecast, cost: Cost, evaluation: EvaluationMemory, machine: Machine) -> list[str]:
     recipe = forecast.recipe
     gpus = f"{machine.gpus} GPU{'s' if machine.gpus > 1 else ''}"
     kept = "all are kept" if recipe.train.keep_checkpoints is None else f"at most {cost.kept} at once"
     return [
-        f"training: {cost.flops / 1e15:,.3g} PFLOP; {_time(cost.training_h)} on {gpus} at {machine.mfu:.0%} of "
+        f"training: {_pflop(cost.flops)} PFLOP; {_time(cost.training_h)} on {gpus} at {machine.mfu:.0%} of "
         f"{machine.peak_tflops:g} TFLOP/s each",
         f"saves: {cost.saves} checkpoint(s) of {_size(cost.checkpoint_bytes)}; {kept}, {_size(cost.disk_bytes)} in all",
         f"evaluations: {cost.evaluations}, {cost.evaluated:,} puzzles; about {_time(cost.evaluation_h)} "
         f"({1000 * DECODE_S:.0f} ms per answer token and batch of {recipe.eval.batch})",
-        f"generation's cache: up to {cache_bytes(forecast) / GIB:.1f} GiB per GPU in evaluations (eval.batch), when "
-        "there are no gradients",
+        *([evaluation_line(evaluation)] if evaluation.together else []),
         f"all: about {_time(cost.training_h + cost.evaluation_h)}, "
         f"{machine.gpus * (cost.training_h + cost.evaluation_h):,.2g} GPU hours",
     ]
+
+
+def evaluation_line(memory: EvaluationMemory) -> str:
+    return (
+        f"evaluations hold about {_gib(memory.peak)} GiB per GPU, {_gib(memory.answer)} of it for each of "
+        f"{memory.together} puzzles at once (eval.batch)"
+    )
+
+
+def parameters_line(model: Any) -> str:
+    """Of a model as `train_towers` leaves it, adapters included."""
+    parameters = list(model.parameters())
+    trained = sum(one.numel() for one in parameters if one.requires_grad)
+    return f"  parameters: {sum(one.numel() for one in parameters):,}, of which {trained:,} train"
 
 
 def head_line(recipe: Recipe, machine: Machine) -> str:
@@ -184,7 +198,11 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _gib(size: int) -> str:
-    return f"{size / GIB:,.2f}"
+    return f"{size / GIB:,.2f}" if size >= GIB / 10 else f"{size / GIB:.1g}"
+
+
+def _pflop(flops: float) -> str:
+    return f"{flops / 1e15:,.0f}" if flops >= 1e17 else f"{flops / 1e15:.3g}"
 
 
 def _size(size: float) -> str:

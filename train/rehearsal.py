@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from eval_hooks.undisturbed import kept_random_state
@@ -34,10 +35,12 @@ class WorstBatchFirst(TrainerCallback):
         if trainer.is_deepspeed_enabled:  # its backward pass ends in an optimizer step
             logger.warning("train.worst_batch_first is left out: DeepSpeed cannot compute gradients and drop them")
             return
+        room = optimizer_room(trainer.model_wrapped, trainer.optimizer)
         for bin_ in self._bins:
             try:
                 with kept_random_state():
                     self._compute(bin_)
+                    self._compute(bin_)  # on top of gradients, as all micro-batches of a step but its first
             except torch.OutOfMemoryError:
                 logger.error(
                     "train.worst_batch_first: the micro-batch of examples %s does not fit; set train.max_pack_tokens "
@@ -45,6 +48,8 @@ class WorstBatchFirst(TrainerCallback):
                     list(bin_),
                 )
                 raise
+            trainer.model_wrapped.zero_grad(set_to_none=True)
+        del room
         logger.info("worst batch first: %s micro-batch(es) went forward and backward", len(self._bins))
 
     def _compute(self, bin_: Sequence[int]) -> None:
@@ -55,4 +60,11 @@ class WorstBatchFirst(TrainerCallback):
         with trainer.compute_loss_context_manager():
             loss = token_loss(model, inputs, len(trainer.weights.parts)).weighted_nll
         trainer.accelerator.backward(loss)
-        model.zero_grad(set_to_none=True)
+
+
+def optimizer_room(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """Memory that AdamW will take at the first step, so that it is not counted on; nothing where it has it already."""
+    if optimizer.state:
+        return []
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [torch.empty_like(parameter, dtype=torch.float32) for parameter in trained for _ in range(2)]

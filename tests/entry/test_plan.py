@@ -35,6 +35,7 @@ def test_a_plan_of_a_hub_model_needs_neither_weights_nor_network(module):
         "train.plan", "recipe=mixed_grid", *FEW, "gpus=8", "gpu_memory_gb=80", "train.effective_batch=8"
     ).stdout
     assert "plan of mixed_grid: qwen3_vl_8b, full, 8 GPUs of 80 GB" in page
+    assert "parameters: 8,767,123,696, of which 8,767,123,696 train" in page
     assert "text tokens: estimated" in page
     for grid, tokens in (("4x4", "529"), ("8x8", "2,304"), ("12x12", "5,776"), ("16x16", "10,712")):
         rows = [line.split() for line in page.splitlines() if line.startswith(f"  {grid} ")]
@@ -56,6 +57,25 @@ def test_a_run_that_does_not_fit_is_refused_with_what_would(module):
     assert "\n  train.method=lora" in done.stderr
 
 
+def test_what_is_dropped_comes_with_gradient_checkpointing_where_it_is_off(module):
+    """Alone it does not fit 24 GB, and without it nothing does."""
+    fewer = ["data.parts.4x4.count=4", "data.parts.8x8=null", "data.parts.12x12=null", "data.parts.16x16.count=1"]
+    done = module(
+        "train.plan", "recipe=mixed_grid_lora", *fewer, "trainer.gradient_checkpointing=false", "gpu_memory_gb=24",
+        status=2,
+    )  # fmt: skip
+    assert "\n  trainer.gradient_checkpointing=true data.parts.16x16=null train.max_pack_tokens=" in done.stderr
+
+
+def test_evaluations_that_do_not_fit_are_told_how_many_puzzles_do(module):
+    few = ["data.parts.4x4.count=2", "data.parts.8x8=null", "data.parts.12x12=null", "data.parts.16x16.count=1"]
+    done = module(
+        "train.plan", "recipe=mixed_grid_lora", *few, "gpu_memory_gb=40", "train.max_pack_tokens=13500", status=2
+    )
+    assert "GiB per GPU in evaluations; allowed: 40" in done.stderr
+    assert "\n  eval.batch=" in done.stderr
+
+
 def test_what_gemma_cannot_make_out_is_said(module):
     page = module(
         "train.plan", "recipe=mixed_grid_lora", "model=gemma3_12b", *FEW, "data.parts.8x8=null", "data.parts.12x12=null"
@@ -71,8 +91,8 @@ def test_a_recipe_that_cannot_work_is_refused_before_any_table(module):
     assert "model.max_tokens: got 300" in done.stderr
     done = module("train.plan", *tiny, "gpus=3", status=2)
     assert "train.effective_batch: got 4 with micro_batch 1 on 3 process(es)" in done.stderr
-    done = module("train.plan", *tiny, "mfu=40", "gpus=0", "train.efective_batch=1", status=2)
-    for told in ("mfu: got", "gpus: got", "train.efective_batch: got"):
+    done = module("train.plan", *tiny, "mfu=40", "gpus=0", "gpu=8", "train.efective_batch=1", status=2)
+    for told in ("mfu: got", "gpus: got", "did you mean gpus?", "train.efective_batch: got"):
         assert told in done.stderr
 
 

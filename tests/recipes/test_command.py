@@ -33,6 +33,15 @@ def test_all_problems_are_told_at_once():
     ]
 
 
+def test_a_misspelt_word_of_the_command_is_known_as_one_and_the_recipe_s_own_are_not():
+    line = CommandLine(["recipe=quickstart", "cuont=7", "eval.count=3", "resume=x"], OWN)
+    with pytest.raises(RecipeError) as caught:
+        line.recipe()
+    first, second = caught.value.problems
+    assert first == "cuont: got an unknown name; allowed: split, count, out; did you mean count?"
+    assert second.startswith("resume: got")
+
+
 @pytest.mark.parametrize("text", ["-1", "1.0", "1e3", "x", "٣", "9" * 20, "+1"])
 def test_a_number_is_a_whole_one_from_one(text):
     line = CommandLine(["recipe=quickstart", f"count={text}"], OWN)

@@ -1,11 +1,13 @@
 """What the doctor says of machines that are not this one."""
 
+import json
+from collections import namedtuple
 from pathlib import Path
 
 import pytest
 
 from recipes.loader import load_recipe
-from train.doctor import Gpu, disk, gpus, model_files, page, versions, wandb_login
+from train.doctor import Gpu, choices, disk, examine, gpus, model_files, page, versions, wandb_login
 
 H100 = Gpu("H100", 80 * 2**30, (9, 0))
 T4 = Gpu("T4", 16 * 2**30, (7, 5))
@@ -47,6 +49,23 @@ def test_gpus_are_described_and_old_ones_are_bad():
     assert "train.precision=fp32" in found[1].advice
 
 
+def test_a_gpu_without_bf16_serves_a_recipe_in_fp32():
+    assert levels(gpus([T4], (2, 27), flash=True, precision="fp32"))[0] == ("ok", "GPU 0")
+    assert levels(gpus([T4], (2, 27), flash=True, precision="bf16"))[0] == ("bad", "GPU 0")
+
+
+def test_what_a_recipe_insists_on_and_this_machine_has_not_is_bad():
+    def of(*overrides, **machine):
+        return levels(choices(load_recipe(["recipe=mixed_grid", *overrides]), **machine))
+
+    assert of(installed=(), flash=False) == []
+    assert of("train.sharding=zero3", installed=(), flash=False) == [("bad", "deepspeed")]
+    assert of("train.sharding=zero3", installed=("deepspeed",), flash=False) == []
+    insisting = "model.attention.vision=flash_attention_2"
+    assert of(insisting, installed=(), flash=False) == [("bad", "attention")]
+    assert of(insisting, installed=(), flash=True) == []
+
+
 def test_flash_attention_without_a_gpu_is_noted():
     assert levels(gpus([], None, flash=True)) == [("note", "GPUs"), ("note", "flash-attn")]
 
@@ -56,6 +75,24 @@ def test_disk_is_looked_at_where_the_run_will_be(tmp_path):
     assert finding.level == "ok"
     assert str(tmp_path) in finding.found
     assert disk(tmp_path, 10**18).level == "bad"
+
+
+def test_a_folder_that_cannot_be_written_in_is_bad(tmp_path):
+    """Root may write in any folder, so a file stands for one."""
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "run"):
+        assert "nothing can be written in" in disk(path, None).found
+        assert disk(path, None).level == "bad"
+
+
+@pytest.mark.parametrize(("keep", "gb"), [("2", 421), ("1", 316), ("null", 210)])
+def test_the_disk_must_hold_what_is_kept_the_best_and_the_one_being_written(keep, gb, monkeypatch):
+    """105.2 GB each, of 12 bytes for each of the 8.77 billion parameters."""
+    monkeypatch.setattr("shutil.disk_usage", lambda _: namedtuple("Usage", "free")(10**9))
+    found = examine(["recipe=mixed_grid", f"train.keep_checkpoints={keep}"])
+    (finding,) = (one for one in found if one.about == "disk")
+    assert finding.level == "bad"
+    assert finding.found.endswith(f"take up to {gb} GB")
 
 
 def test_a_wandb_key_is_never_shown(monkeypatch, tmp_path):
@@ -74,3 +111,21 @@ def test_a_folder_is_a_model_when_it_has_config_and_weights(tmp_path):
     for name in ("config.json", "model.safetensors"):
         Path(tmp_path / name).touch()
     assert model_files(model).level == "ok"
+
+
+def test_a_download_that_ended_early_is_no_model(tmp_path):
+    model = load_recipe(["recipe=mixed_grid", f"model.pretrained={tmp_path}"]).model
+    shards = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
+    (tmp_path / "config.json").touch()
+    index = {"weight_map": {"first.weight": shards[0], "last.weight": shards[1]}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    (tmp_path / shards[0]).touch()
+    assert model_files(model).level == "bad"
+    (tmp_path / shards[1]).touch()
+    assert model_files(model).level == "ok"
+
+
+def test_a_name_that_is_neither_a_folder_nor_one_on_the_hub_is_a_line_of_the_page():
+    finding = model_files(load_recipe(["recipe=mixed_grid", "model.pretrained=./no/such/folder"]).model)
+    assert finding.level == "bad"
+    assert "do correct model.pretrained" in finding.advice

@@ -7,7 +7,7 @@ from models.outline import outline
 from models.towers import train_towers
 from recipes.loader import load_recipe
 from train.cost import Machine, checkpoint_bytes, checkpoints_at_once, cost_of
-from train.forecast import batches_of, forecast, micro_batches, training_flops
+from train.forecast import batches_of, flops_of, forecast, micro_batches, training_flops
 from train.plan_page import FEWEST_TAB_PX, Sight, sight_warnings, sights
 
 FLOPS = Flops(text_linear=1000, text_attention=100, vision_linear=10, vision_attention=1, head=10_000)
@@ -112,9 +112,29 @@ def test_saves_and_evaluations_are_those_of_the_run(foreseen):
     assert cost_of(none, batches(none), Machine(1, 80, 0.4, 989)).evaluations == 0
 
 
+def test_time_counts_the_padding_and_operations_do_not(foreseen):
+    """Only linear layers see it: two thirds of the tokens useful is half as many again of them."""
+    found, machine = foreseen("train.batching=plain"), Machine(1, 80, 0.4, 989)
+    made = batches(found)._replace(unevenness=0.0)
+    none, some = (cost_of(found, made._replace(useful=useful), machine) for useful in (1.0, 2 / 3))
+    assert some.flops == none.flops
+    assert none.training_h == machine.hours(none.flops)
+    each = [flops_of(found.loaded, one).text_linear for one in found.measured.values()]
+    added = 3 * found.seen * sum(each) / len(each) / 2
+    assert some.training_h - none.training_h == pytest.approx(machine.hours(added), rel=1e-6)
+
+
 def test_an_example_that_is_too_long_is_refused_by_its_part(foreseen):
     with pytest.raises(ValueError, match=r"model.max_tokens: got 500.*of part 12x12"):
         foreseen("model.max_tokens=500")
+
+
+def test_only_a_refusal_for_lengths_says_that_text_is_estimated(foreseen):
+    with pytest.raises(ValueError, match=r"model.max_tokens: got 500.*text tokens are estimated here"):
+        foreseen("model.max_tokens=500", model="qwen3_vl_8b")
+    with pytest.raises(ValueError, match=r"train.effective_batch: got 6 with micro_batch 1 on 4") as caught:
+        foreseen("train.batching=plain", processes=4, model="qwen3_vl_8b")
+    assert "estimated" not in str(caught.value)
 
 
 def test_what_is_left_of_a_piece_is_measured_behind_the_processor(foreseen):

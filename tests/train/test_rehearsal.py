@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from train.rehearsal import WorstBatchFirst
+from train.rehearsal import WorstBatchFirst, optimizer_room
 
 SMALL = (
     "data.parts.16x16=null",
@@ -30,6 +30,30 @@ def test_a_run_ends_in_the_same_weights_with_and_without_it(model, mixed_recipe,
     assert all(torch.equal(rehearsed[name], value) for name, value in plain.items())
     assert any(value.abs().sum() > 0 for name, value in plain.items() if "lora_B" in name)
     assert "2 micro-batch(es) went forward and backward" in caplog.text
+
+
+def test_each_micro_batch_goes_on_top_of_gradients_as_in_the_middle_of_a_step(mixed_recipe, trainer_of, monkeypatch):
+    trainer = trainer_of(mixed_recipe("tiny_qwen3_vl", *SMALL))
+    backward, there = trainer.accelerator.backward, []
+
+    def watched(loss):
+        there.append(any(parameter.grad is not None for parameter in trainer.model.parameters()))
+        backward(loss)
+
+    monkeypatch.setattr(trainer.accelerator, "backward", watched)
+    trainer.add_callback(WorstBatchFirst(trainer, [[3], [0]]))
+    trainer.train()
+    assert there[:5] == [False, True, False, True, False]
+
+
+def test_the_optimizer_s_state_has_room_before_it_is_there():
+    model = torch.nn.Linear(3, 5, dtype=torch.bfloat16)
+    model.bias.requires_grad_(False)
+    optimizer = torch.optim.AdamW([model.weight])
+    assert sum(one.nbytes for one in optimizer_room(model, optimizer)) == 3 * 5 * 8
+    model(torch.ones(3, dtype=torch.bfloat16)).sum().backward()
+    optimizer.step()
+    assert optimizer_room(model, optimizer) == []
 
 
 def test_a_micro_batch_that_does_not_fit_says_what_to_set(mixed_recipe, trainer_of, caplog, monkeypatch):
