@@ -82,8 +82,9 @@ def unsharded(model: Any) -> Iterator[None]:
         yield
     finally:
         for module in sharded:
-            module.reshard()
             module.set_reshard_after_forward(module is not model, recurse=False)
+        if sharded:  # backward passes would fetch the next layer by the order of these forward passes, too
+            model.reset_iter_state()
 
 
 @torch.no_grad()
