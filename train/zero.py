@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from peft import PeftModel
 from transformers.integrations.deepspeed import set_hf_deepspeed_config, unset_hf_deepspeed_config
 from trl import SFTConfig
 from trl.models.utils import add_hooks, remove_hooks
@@ -55,6 +56,7 @@ def place(model: Any, args: SFTConfig) -> None:
     if any(parameter.is_meta for parameter in model.parameters()):
         # memory that nobody has written to takes no room
         model._apply(lambda one: torch.empty_like(one, device="cpu", dtype=dtype) if one.is_meta else one)
+        (model.get_base_model() if isinstance(model, PeftModel) else model).tie_weights()  # they are two by now
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
     Init(module=model, config_dict_or_path=args.hf_deepspeed_config.config, dtype=dtype)
