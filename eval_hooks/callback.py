@@ -155,7 +155,8 @@ class EvalCallback(TrainerCallback):
         (self._run / "best.json").unlink(missing_ok=True)  # it may name a later step that is no more
         for step in evaluated_steps(self._run):
             if step > state.global_step:  # of weights that are no more
-                records_file(self._run, step).unlink()
+                old = records_file(self._run, step)
+                old.rename(old.with_suffix(".jsonl.old"))
                 continue
             summary = summarize(read_records(records_file(self._run, step)).records)
             keep_best(self._run, step, summary)

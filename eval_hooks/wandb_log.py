@@ -58,7 +58,7 @@ def has_key() -> bool:
 def start_wandb(recipe: Recipe, provenance: Mapping[str, object] | None = None) -> None:
     """Start the run that the trainer and `log_evaluation` write to; nothing in mode disabled. Main process only.
 
-    The run's id is kept in <output_dir>/wandb_id.txt, so that a resumed run continues the same one. Files go to
+    The run's id is kept in <output_dir>/wandb_id.txt, and a resumed run continues under it. Files go to
     <output_dir>/wandb/; the config is the resolved recipe and what `provenance` tells of versions and commit.
 
     Raises:
@@ -70,7 +70,8 @@ def start_wandb(recipe: Recipe, provenance: Mapping[str, object] | None = None) 
     folder = Path(recipe.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "wandb_id.txt"
-    if not kept.is_file() or not kept.read_text(encoding="ascii").strip():  # empty: of a full disk
+    known = recipe.resume and kept.is_file() and kept.read_text(encoding="ascii").strip()  # empty: of a full disk
+    if not known:
         kept.write_text(uuid.uuid4().hex[:12] + "\n", encoding="ascii")
     try:
         wandb.init(

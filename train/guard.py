@@ -93,14 +93,17 @@ class Watchdog(TrainerCallback):
         faulthandler.cancel_dump_traceback_later()
 
 
-def check_finite(step: int, losses: list[torch.Tensor], keys: list[list[str]], grad_norm: Any) -> None:
-    """Before the optimizer moves a weight.
+def check_finite(
+    step: int, losses: list[torch.Tensor], keys: list[list[str]], grad_norm: Any, *, moved: bool = False
+) -> None:
+    """Refuse to go on from losses or gradients that are no finite numbers.
 
     Args:
         step: the optimizer step, counted from 0.
         losses: of this process's micro-batches, scalars.
         keys: the keys of the puzzles in each.
         grad_norm: of the whole step; None where it is not known.
+        moved: whether the optimizer has stepped by now, as DeepSpeed's has.
 
     Raises:
         RunError: a loss or the gradients are no number; names the puzzles.
@@ -115,7 +118,7 @@ def check_finite(step: int, losses: list[torch.Tensor], keys: list[list[str]], g
     else:
         return
     raise RunError(
-        f"step {step}: {what}; no weight was changed by it, and the checkpoints before it are good: continue from "
-        "there (resume=true) with a lower trainer.learning_rate, more trainer.warmup_steps or a lower "
-        "trainer.max_grad_norm, or look at those puzzles"
+        f"step {step}: {what}; {'' if moved else 'no weight was changed by it, and '}the checkpoints before it are "
+        "good: continue from there (resume=true) with a lower trainer.learning_rate, more trainer.warmup_steps or a "
+        "lower trainer.max_grad_norm, or look at those puzzles"
     )

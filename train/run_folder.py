@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from eval_hooks.run_files import RECIPE, checkpoint_folders, checkpoints, what_is_missing
+from eval_hooks.run_files import RECIPE, checkpoint_folders, checkpoints, evaluated_steps, records_file, what_is_missing
 from recipes.loader import to_yaml
 from recipes.schema import Recipe, Towers, Train
 from train.checkpoints import PARTIAL
@@ -68,9 +68,11 @@ def open_run_folder(recipe: Recipe) -> Path | None:
         )
     there, found = list(checkpoint_folders(folder).values()), list(checkpoints(folder).values())
     if not recipe.resume:
-        if there:
+        evaluated = [records_file(folder, step).name for step in evaluated_steps(folder)]
+        held = f"a run up to {there[-1].name}" if there else f"records up to {evaluated[-1]}" if evaluated else None
+        if held:
             raise ValueError(
-                f"output_dir: got {folder}, which holds a run up to {there[-1].name}; a new run needs an empty folder; "
+                f"output_dir: got {folder}, which holds {held}; a new run needs an empty folder; "
                 "add resume=true to continue that one, or choose another output_dir=..."
             )
         return None
@@ -92,6 +94,23 @@ def open_run_folder(recipe: Recipe) -> Path | None:
                 )
             logger.warning("resume: %s was %s in the stored recipe and is %s now", name, before, now)
     return found[-1]
+
+
+def check_steps_left(checkpoint: Path, steps: int) -> None:
+    """
+    Args:
+        checkpoint: what the run will continue from.
+        steps: optimizer steps of the whole run.
+
+    Raises:
+        ValueError: the checkpoint lies behind the run's last step.
+    """
+    trained = int(checkpoint.name.partition("-")[2])
+    if trained > steps:
+        raise ValueError(
+            f"resume: got a run of {steps} steps, and {checkpoint} has trained {trained}; allowed are {trained} or "
+            "more; set trainer.max_steps or trainer.num_train_epochs higher, or start a new run: output_dir=..."
+        )
 
 
 def _methods(stored: str) -> dict[str, str] | None:

@@ -44,7 +44,7 @@ from train.parameters import describe_parameters, learning_rates
 from train.progress import Progress
 from train.proof import prove
 from train.rehearsal import WorstBatchFirst
-from train.run_folder import environment, open_run_folder, write_provenance
+from train.run_folder import check_steps_left, environment, open_run_folder, write_provenance
 from train.sharding import check_sharding, in_lockstep, load_for_training, spread
 from train.trainer import PuzzleTrainer
 from train.weighting import PartWeights
@@ -71,6 +71,8 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
         recipe.train.effective_batch, args.num_train_epochs, args.max_steps,
     )  # fmt: skip
     logger.info("recipe %s, %s process(es), %s: %s steps", recipe.name, processes, args.device.type, steps)
+    if checkpoint:
+        check_steps_left(checkpoint, steps)
     for line in idle_decisions(recipe, steps):
         logger.warning(line)
 
@@ -127,9 +129,7 @@ def run(recipe: Recipe, trainer: PuzzleTrainer, evaluation: EvalCallback, checkp
         return 0
     try:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    except (
-        EvaluationStoppedError
-    ):  # a checkpoint is saved before it is evaluated, and the continued run makes up for it
+    except EvaluationStoppedError:  # its checkpoint is saved, and the continued run makes up for it
         trainer.signals.stopped = True
     if trainer.signals.stopped:
         logger.warning("stopped after step %s, which is saved; resume=true continues", trainer.state.global_step)
@@ -144,10 +144,10 @@ def run(recipe: Recipe, trainer: PuzzleTrainer, evaluation: EvalCallback, checkp
 if __name__ == "__main__":
     require_this_clone(__file__)
     try:
-        prepared = prepare(sys.argv[1:])
-    except (ValueError, OSError) as refused:
-        sys.exit(refusal(refused))
-    try:
+        try:
+            prepared = prepare(sys.argv[1:])
+        except (ValueError, OSError) as refused:
+            sys.exit(refusal(refused))
         status = run(*prepared)
     except RunError as failed:
         sys.exit(refusal(failed, status=4))

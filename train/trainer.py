@@ -191,7 +191,7 @@ class PuzzleTrainer(SFTTrainer):
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         norm = super()._get_grad_norm(model, grad_norm=grad_norm)
         losses, self._losses = self._losses, []
-        check_finite(self.state.global_step, losses, self.step_keys, norm)
+        check_finite(self.state.global_step, losses, self.step_keys, norm, moved=self.is_deepspeed_enabled)
         return norm
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -258,6 +258,8 @@ class PuzzleTrainer(SFTTrainer):
             self._saving = True
             try:
                 Trainer._save_checkpoint(self, model, trial)  # TRL's own adds a model card that we do not want
+            except torch.OutOfMemoryError:
+                raise
             except (OSError, RuntimeError, SafetensorError) as error:
                 raise RunError(not_saved(run, step, error)) from error
             finally:

@@ -139,6 +139,7 @@ def test_a_run_does_not_count_evaluations_of_weights_that_are_no_more(train, tmp
     (tmp_path / "run/best.json").write_text('{"step": 99, "score": 1.0}')
     train()
     assert not stale.exists()
+    assert stale.with_suffix(".jsonl.old").is_file()
     assert read_best(tmp_path / "run").step in (2, 4)
 
 

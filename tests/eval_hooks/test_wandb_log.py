@@ -69,7 +69,7 @@ def test_an_offline_run_holds_metrics_table_and_pictures(
 def test_an_id_that_a_full_disk_left_empty_is_made_anew(no_login, recipe_of, tmp_path, read_offline_runs):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/wandb_id.txt").touch()
-    start_wandb(recipe_of())
+    start_wandb(recipe_of("resume=true"))
     finish()
     ids, *_ = read_offline_runs(tmp_path / "run")
     assert ids == {(tmp_path / "run/wandb_id.txt").read_text().strip()}
@@ -77,12 +77,20 @@ def test_an_id_that_a_full_disk_left_empty_is_made_anew(no_login, recipe_of, tmp
 
 def test_a_resumed_run_goes_on_under_its_id(no_login, recipe_of, tmp_path, read_offline_runs):
     for step in (1, 2):
-        start_wandb(recipe_of())
+        start_wandb(recipe_of(f"resume={str(step > 1).lower()}"))
         log_evaluation("eval", step, {"2x2/pa": step / 10}, [], {})
         finish()
     ids, _, history = read_offline_runs(tmp_path / "run")
     assert ids == {(tmp_path / "run/wandb_id.txt").read_text().strip()}
     assert sorted(row["eval/2x2/pa"] for row in history) == [0.1, 0.2]
+
+
+def test_a_new_run_in_a_folder_that_had_one_gets_an_id_of_its_own(no_login, recipe_of, tmp_path, read_offline_runs):
+    for _ in range(2):
+        start_wandb(recipe_of())
+        finish()
+    ids, *_ = read_offline_runs(tmp_path / "run")
+    assert len(ids) == 2
 
 
 def test_disabled_starts_nothing_and_logging_does_nothing(no_login, recipe_of, evaluation, tmp_path):

@@ -73,6 +73,13 @@ def test_only_the_puzzles_of_the_bad_micro_batch_are_named():
     check_finite(7, losses[:1], keys[:1], 3.0)
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_bad_step_is_said_to_have_changed_no_weight_only_where_that_is_so(moved):
+    with pytest.raises(RunError) as stopped:
+        check_finite(7, [torch.tensor(float("inf"))], [["a"]], None, moved=moved)
+    assert ("no weight was changed" in str(stopped.value)) is not moved
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_saves_the_step_and_stops(number, mixed_recipe, trainer_of, tmp_path):
     recipe = mixed_recipe("tiny_qwen3_vl", *SMALL, "trainer.max_steps=5", "trainer.num_train_epochs=5")

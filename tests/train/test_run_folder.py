@@ -10,7 +10,7 @@ import pytest
 from eval_hooks.run_files import MANIFEST, write_manifest
 from recipes.loader import load_recipe
 from train.checkpoints import PARTIAL
-from train.run_folder import environment, git_commit, open_run_folder, write_provenance
+from train.run_folder import check_steps_left, environment, git_commit, open_run_folder, write_provenance
 
 
 def recipe_in(folder, *overrides):
@@ -47,6 +47,19 @@ def test_a_folder_with_checkpoints_is_refused_without_resume(tmp_path):
     (tmp_path / "checkpoint-3").mkdir()
     with pytest.raises(ValueError, match="holds a run up to checkpoint-3"):
         open_run_folder(recipe_in(tmp_path))
+
+
+def test_a_folder_with_records_alone_is_refused_without_resume_and_loses_none(tmp_path):
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records/step-000004.jsonl").touch()
+    with pytest.raises(ValueError, match=r"holds records up to step-000004\.jsonl; a new run needs an empty folder"):
+        open_run_folder(recipe_in(tmp_path))
+
+
+def test_a_checkpoint_behind_the_last_step_is_refused(tmp_path):
+    check_steps_left(tmp_path / "checkpoint-9", 9)
+    with pytest.raises(ValueError, match=r"got a run of 8 steps, and .*checkpoint-9 has trained 9; allowed are 9 or"):
+        check_steps_left(tmp_path / "checkpoint-9", 8)
 
 
 def test_resume_takes_the_newest_complete_checkpoint(tmp_path):
