@@ -108,6 +108,18 @@ def test_processes_that_share_a_model_learn_and_answer_what_one_does_and_continu
     assert_equal(tmp_path / "two" / last, tmp_path / "again" / last)
 
 
+@pytest.mark.slow
+def test_in_16_bits_processes_that_share_a_model_learn_the_same_and_continue_exactly(launch, tmp_path):
+    common = [*RUN, "model=tiny_gemma3", "train.precision=bf16", *CHECKPOINTING, "trainer.max_steps=4"]
+    launch("train/sft.py", *common, "output_dir=one")
+    sharded = [*common, "train.sharding=fsdp2"]
+    launch("train/sft.py", *sharded, "output_dir=two", config="cpu2.yaml")
+    assert losses(tmp_path / "two/checkpoint-4") == pytest.approx(losses(tmp_path / "one/checkpoint-4"), rel=2**-8)
+    stopped_after(2, tmp_path / "two", tmp_path / "again")
+    launch("train/sft.py", *sharded, "output_dir=again", "resume=true", config="cpu2.yaml")
+    assert_equal(tmp_path / "two/checkpoint-4", tmp_path / "again/checkpoint-4")
+
+
 @pytest.mark.parametrize("sharding", ["ddp", pytest.param("fsdp2", marks=pytest.mark.slow)])
 def test_a_process_whose_examples_have_no_image_keeps_up(sharding, launch, tmp_path, monkeypatch):
     monkeypatch.setenv("TEXT_ONLY", "1")
