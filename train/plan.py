@@ -27,7 +27,7 @@ from train.evaluation_memory import EvaluationMemory, evaluation_memory
 from train.forecast import Batches, Forecast, batches_of, forecast
 from train.memory import OVERHEAD_BYTES, Memory, standing_memory, training_memory
 from train.parameters import training_state
-from train.sharding import check_sharding, choose_sharding, in_lockstep
+from train.sharding import check_sharding, choose_sharding, in_lockstep, lacks_deepspeed
 
 USAGE = """\
 usage: python -m train.plan recipe=NAME [gpus=1] [gpu_memory_gb=80] [mfu=0.4] [peak_tflops=989] [dotted.key=value ...]
@@ -56,6 +56,17 @@ class Plan(NamedTuple):
     def peak(self) -> int:
         """Bytes on one GPU."""
         return max(self.memory.peak, self.evaluation.peak)
+
+    @property
+    def cautions(self) -> list[str]:
+        """What to say of it, beside what the page shows."""
+        lines = list(self.forecast.cautions)
+        if lacks_deepspeed(self.sharding):
+            lines.append(
+                f"train.sharding={self.sharding} needs the deepspeed package, which is not installed here; the machine "
+                "of the run must have it: pip install -e '.[deepspeed]'"
+            )
+        return lines
 
     def fits(self, machine: Machine) -> bool:
         return self.memory.fits(machine.gpu_bytes) and self.evaluation.fits(machine.gpu_bytes)
@@ -174,7 +185,7 @@ def report(argv: Sequence[str]) -> str:
     made = plan(recipe, outlined, machine)
     seen = plan_page.sights(made.forecast)
     cost = cost_of(made.forecast, made.batches, machine)
-    warnings = [*plan_page.sight_warnings(seen), *made.forecast.cautions]
+    warnings = [*plan_page.sight_warnings(seen), *made.cautions]
     page = [
         plan_page.head_line(recipe, machine),
         plan_page.parameters_line(made.forecast.loaded.model),
