@@ -11,7 +11,7 @@ from models.load import Loaded
 from recipes.schema import Part, Recipe
 from recipes.text_table import aligned
 from tasks import TASKS
-from train.cost import DECODE_S, Cost, Machine
+from train.cost import DECODE_S, DISK_GB_PER_S, Cost, Machine
 from train.evaluation_memory import EvaluationMemory
 from train.forecast import Batches, Forecast, flops_of
 from train.memory import OVERHEAD_BYTES, Memory
@@ -164,12 +164,12 @@ def cost_lines(forecast: Forecast, cost: Cost, evaluation: EvaluationMemory, mac
     return [
         f"training: {_pflop(cost.flops)} PFLOP; {_time(cost.training_h)} on {gpus} at {machine.mfu:.0%} of "
         f"{machine.peak_tflops:g} TFLOP/s each",
-        f"saves: {cost.saves} checkpoint(s) of {_size(cost.checkpoint_bytes)}; {kept}, {_size(cost.disk_bytes)} in all",
+        f"saves: {cost.saves} checkpoint(s) of {_size(cost.checkpoint_bytes)}; {kept}, {_size(cost.disk_bytes)}; "
+        f"{_time(cost.saving_h)} at {DISK_GB_PER_S} GB/s",
         f"evaluations: {cost.evaluations}, {cost.evaluated:,} puzzles; about {_time(cost.evaluation_h)} "
         f"({1000 * DECODE_S:.0f} ms per answer token and batch of {recipe.eval.batch})",
         *([evaluation_line(evaluation)] if evaluation.together else []),
-        f"all: about {_time(cost.training_h + cost.evaluation_h)}, "
-        f"{machine.gpus * (cost.training_h + cost.evaluation_h):,.2g} GPU hours",
+        f"all: about {_time(cost.hours)}, {machine.gpus * cost.hours:,.2g} GPU hours",
     ]
 
 

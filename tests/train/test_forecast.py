@@ -112,6 +112,15 @@ def test_saves_and_evaluations_are_those_of_the_run(foreseen):
     assert cost_of(none, batches(none), Machine(1, 80, 0.4, 989)).evaluations == 0
 
 
+def test_saves_take_their_time_and_all_takes_that_too(foreseen):
+    """Two of 12 bytes for each parameter, at 10^9 bytes a second."""
+    found = foreseen()
+    cost = cost_of(found, batches(found), Machine(1, 80, 0.4, 989))
+    assert cost.saving_h == pytest.approx(2 * cost.checkpoint_bytes / 1e9 / 3600)
+    assert cost._replace(checkpoint_bytes=105 * 10**9, saves=5).saving_h == pytest.approx(525 / 3600)
+    assert cost.hours == pytest.approx(cost.training_h + cost.saving_h + cost.evaluation_h)
+
+
 def test_time_counts_the_padding_and_operations_do_not(foreseen):
     """Only linear layers see it: two thirds of the tokens useful is half as many again of them."""
     found, machine = foreseen("train.batching=plain"), Machine(1, 80, 0.4, 989)

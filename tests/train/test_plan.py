@@ -24,3 +24,8 @@ def test_a_machine_without_deepspeed_plans_for_one_that_has_it(page, monkeypatch
     assert "deepspeed" not in page("gpus=2", "train.sharding=fsdp2")
     monkeypatch.setattr("train.sharding.find_spec", lambda name: name)
     assert "deepspeed" not in page("gpus=2", "train.sharding=zero3")
+
+
+def test_the_rate_of_saves_is_said(page):
+    (line,) = (line for line in page().splitlines() if line.startswith("saves: "))
+    assert line.endswith(" s at 1 GB/s")
