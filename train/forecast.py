@@ -58,6 +58,14 @@ class Forecast:
     """The first puzzle of each part that is evaluated."""
     cautions: list[str]
 
+    @property
+    def tokens(self) -> int:
+        """Real ones over all steps; where steps are not decided, as often as the mean example comes."""
+        if self.batches.order.decided:
+            steps = self.batches.order.possible_steps(self.steps)
+            return sum(self.measured[one].lengths.total for step in steps for one in step)
+        return round(self.seen * sum(one.lengths.total for one in self.measured.values()) / len(self.measured))
+
     def by_part(self) -> dict[str, list[Measured]]:
         parts: dict[str, list[Measured]] = {}
         for one in self.measured.values():

@@ -129,6 +129,7 @@ def batches_lines(forecast: Forecast, batches: Batches) -> list[str]:
     waits = "micro-step" if forecast.batches.lockstep else "step"
     return [
         f"{forecast.steps:,} steps of {forecast.recipe.train.effective_batch} = {made.describe()}",
+        f"{forecast.seen:,} examples of {forecast.tokens:,} tokens in all",
         f"useful tokens {batches.useful:.1%}; waiting for each {waits}'s busiest process adds {batches.unevenness:.0%}",
         f"longest micro-batch: {largest.tokens:,} tokens in {shape} ({longest}); at most {largest.patches:,} patches",
     ]

@@ -8,7 +8,7 @@ from models.towers import train_towers
 from recipes.loader import load_recipe
 from train.cost import Machine, checkpoint_bytes, checkpoints_at_once, cost_of
 from train.forecast import batches_of, flops_of, forecast, micro_batches, training_flops
-from train.plan_page import FEWEST_TAB_PX, Sight, sight_warnings, sights
+from train.plan_page import FEWEST_TAB_PX, Sight, batches_lines, sight_warnings, sights
 
 FLOPS = Flops(text_linear=1000, text_attention=100, vision_linear=10, vision_attention=1, head=10_000)
 SMALL = [
@@ -46,6 +46,13 @@ def test_packs_waste_nothing_and_no_micro_batch_exceeds_the_largest(foreseen):
     assert made.largest.answer == max(answers)
     assert tokens[bins.index(made.longest)] == max(tokens)
     assert (found.steps, found.seen) == (3, 18)
+
+
+def test_tokens_of_a_run_are_those_of_each_example_as_often_as_it_comes(foreseen):
+    once, thrice = foreseen("train.effective_batch=18"), foreseen("trainer.num_train_epochs=3")
+    assert once.tokens == sum(one.lengths.total for one in once.measured.values())
+    assert (thrice.seen, thrice.tokens) == (3 * 18, 3 * once.tokens)
+    assert f"18 examples of {once.tokens:,} tokens in all" in batches_lines(once, batches(once))
 
 
 def test_padding_is_what_is_not_useful(foreseen):
