@@ -39,6 +39,8 @@ usage: python -m train.plan recipe=NAME [gpus=1] [gpu_memory_gb=80] [mfu=0.4] [p
 OWN = ("gpus", "gpu_memory_gb", "mfu", "peak_tflops")
 WIDTH = 100
 """Characters of a line."""
+MOST_WAITING = 0.3
+"""Of the time of training, above which the page warns."""
 ASIDE = 3
 """Smaller choices that are shown, at the most."""
 
@@ -65,6 +67,11 @@ class Plan(NamedTuple):
             lines.append(
                 f"train.sharding={self.sharding} needs the deepspeed package, which is not installed here; the machine "
                 "of the run must have it: pip install -e '.[deepspeed]'"
+            )
+        if self.batches.unevenness > MOST_WAITING:
+            lines.append(
+                f"waiting for the busiest process adds {self.batches.unevenness:.0%} to the time of training; set a "
+                "larger train.effective_batch or use fewer GPUs"
             )
         return lines
 

@@ -29,3 +29,10 @@ def test_a_machine_without_deepspeed_plans_for_one_that_has_it(page, monkeypatch
 def test_the_rate_of_saves_is_said(page):
     (line,) = (line for line in page().splitlines() if line.startswith("saves: "))
     assert line.endswith(" s at 1 GB/s")
+
+
+def test_a_run_whose_processes_mostly_wait_is_warned_of(page):
+    """Six examples a step: on one process none waits, on six all wait for the longest."""
+    advice = "set a larger train.effective_batch or use fewer GPUs"
+    assert advice not in page("gpus=1")
+    assert advice in page("gpus=6")
