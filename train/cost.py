@@ -17,7 +17,7 @@ from train.parameters import ADAMW_BYTES
 DECODE_S = 0.03
 """Seconds per generated token of a batch, whatever its size: in generation, GPUs wait for weights and launches."""
 DISK_GB_PER_S = 1
-"""At which checkpoints are written, 10^9 bytes: a local SSD's or a shared file system's, and a guess. Training waits."""
+"""10^9 bytes, at which checkpoints are written: a guess for local SSDs and shared file systems. Training waits."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from data_mix.mixture import evaluation_parts
 from models.load import Loaded
+from recipes import text_table
 from recipes.schema import Part, Recipe
-from recipes.text_table import aligned
 from tasks import TASKS
 from train.cost import DECODE_S, DISK_GB_PER_S, Cost, Machine
 from train.evaluation_memory import EvaluationMemory
@@ -18,6 +18,7 @@ from train.memory import OVERHEAD_BYTES, Memory
 
 FEWEST_TOKENS, FEWEST_TAB_PX = 4.0, 2.0
 """Of a piece and of its tab, below which a model can hardly see them."""
+SCRATCH_TIMES = "times are for GPUs; on a CPU, where a small model from scratch trains too, it takes far longer"
 GIB = 2**30
 
 
@@ -34,6 +35,8 @@ class Sight(NamedTuple):
     """Image tokens, those of gaps and labels too, for each piece."""
     tab_px: float | None
     """How far a tab sticks out; 0 where pieces have none."""
+    aligned: bool = False
+    """Whether every image token sees one piece at the most, by the task's own layout."""
 
 
 def sight(loaded: Loaded, part: Part, sizes: Sequence[tuple[int, int]]) -> Sight:
@@ -47,7 +50,11 @@ def sight(loaded: Loaded, part: Part, sizes: Sequence[tuple[int, int]]) -> Sight
         return Sight(sizes[0], scaled, len(sizes), sum(tokens), None, None, None)
     factor = min(scaled[0] / width, scaled[1] / height)
     per_piece = sum(tokens) / detail.pieces
-    return Sight(sizes[0], scaled, len(sizes), sum(tokens), detail.piece * factor, per_piece, detail.tab * factor)
+    area = sum(width * height for width, height in sizes)
+    aligned = scaled == sizes[0] and detail.token_px is not None and area == sum(tokens) * detail.token_px**2
+    return Sight(
+        sizes[0], scaled, len(sizes), sum(tokens), detail.piece * factor, per_piece, detail.tab * factor, aligned
+    )
 
 
 def sights(forecast: Forecast) -> dict[str, Sight]:
@@ -66,7 +73,7 @@ def sights(forecast: Forecast) -> dict[str, Sight]:
 def sight_warnings(seen: dict[str, Sight]) -> list[str]:
     lines = []
     for part, one in seen.items():
-        if one.piece_tokens is not None and one.piece_tokens < FEWEST_TOKENS:
+        if one.piece_tokens is not None and one.piece_tokens < FEWEST_TOKENS and not one.aligned:
             lines.append(
                 f"part {part}: a piece is left with {one.piece_tokens:.1f} image tokens, of at least 4 advised"
             )
@@ -171,6 +178,7 @@ def cost_lines(forecast: Forecast, cost: Cost, evaluation: EvaluationMemory, mac
         f"({1000 * DECODE_S:.0f} ms per answer token and batch of {recipe.eval.batch})",
         *([evaluation_line(evaluation)] if evaluation.together else []),
         f"all: about {_time(cost.hours)}, {machine.gpus * cost.hours:,.2g} GPU hours",
+        *([SCRATCH_TIMES] if recipe.model.scratch else []),
     ]
 
 
@@ -195,7 +203,7 @@ def head_line(recipe: Recipe, machine: Machine) -> str:
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     """Columns two spaces apart."""
-    return aligned([(first, *(f" {cell}" for cell in rest)) for first, *rest in rows])
+    return text_table.aligned([(first, *(f" {cell}" for cell in rest)) for first, *rest in rows])
 
 
 def _gib(size: int) -> str:

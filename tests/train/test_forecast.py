@@ -162,9 +162,26 @@ def test_what_is_left_of_a_piece_is_measured_behind_the_processor(foreseen):
     assert sheet.tab_px == pytest.approx(0.15 * sheet.piece_px)
 
 
+@pytest.mark.parametrize(
+    ("spec", "aligned"),
+    [
+        (["layout=aligned", "token_px=32"], True),
+        (["layout=aligned", "token_px=32", "input=pieces"], True),
+        (["layout=published"], False),
+        (["layout=aligned", "token_px=24"], False),
+    ],
+)
+def test_a_sheet_is_aligned_where_its_squares_are_the_models_tokens(foreseen, spec, aligned):
+    """Qwen3-VL's tokens are squares of 32 px."""
+    parts = [f"data.parts.{n}x{n}=null" for n in (8, 12)]
+    found = foreseen(*parts, *(f"data.parts.4x4.spec.{one}" for one in ["piece_px=17", *spec]))
+    assert sights(found)["4x4"].aligned == aligned
+
+
 def test_pieces_and_tabs_that_can_hardly_be_seen_are_warned_of():
     fine = Sight((100, 100), (100, 100), 1, 64, 20.0, 4.0, FEWEST_TAB_PX)
     assert sight_warnings({"fine": fine, "no pieces": Sight((9, 9), (9, 9), 1, 1, None, None, None)}) == []
     told = sight_warnings({"small": fine._replace(piece_tokens=3.9, tab_px=1.9)})
     assert [line.split(":")[0] for line in told] == ["part small"] * 2
+    assert len(sight_warnings({"aligned": fine._replace(piece_tokens=1.0, aligned=True, tab_px=1.9)})) == 1
     assert sight_warnings({"no shape": fine._replace(tab_px=0.0)}) == []

@@ -36,3 +36,12 @@ def test_a_run_whose_processes_mostly_wait_is_warned_of(page):
     advice = "set a larger train.effective_batch or use fewer GPUs"
     assert advice not in page("gpus=1")
     assert advice in page("gpus=6")
+
+
+def test_the_quickstarts_page_warns_of_nothing_and_says_what_its_times_are_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = report(
+        ["recipe=quickstart", "data.parts.2x2.count=96", "trainer.max_steps=2", "eval.count=2", "eval.final_count=2"]
+    )
+    assert "warning" not in text
+    assert "\ntimes are for GPUs; on a CPU" in text
