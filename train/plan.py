@@ -94,8 +94,11 @@ def parse_machine(argv: Sequence[str]) -> tuple[Recipe, Machine]:
     return line.recipe(), machine
 
 
-def plan(recipe: Recipe, outlined: Outline, machine: Machine) -> Plan:
+def plan(recipe: Recipe, outlined: Outline, machine: Machine, known: Forecast | None = None) -> Plan:
     """
+    Args:
+        known: see `forecast`.
+
     Raises:
         ValueError: the run would be refused before its first step.
     """
@@ -103,7 +106,7 @@ def plan(recipe: Recipe, outlined: Outline, machine: Machine) -> Plan:
     check_towers(outlined.loaded.family, recipe.train)
     loaded = train_towers(outlined.loaded, recipe.train)
     sharding = sharding_of(loaded, recipe, machine)
-    foreseen = forecast(recipe, outlined, loaded, machine.gpus, lockstep=in_lockstep(sharding))
+    foreseen = forecast(recipe, outlined, loaded, machine.gpus, lockstep=in_lockstep(sharding), known=known)
     batches = batches_of(loaded, foreseen.measured, foreseen.batches, packed=foreseen.packed)
     memory = training_memory(loaded, recipe, sharding, machine.gpus, batches.largest)
     return Plan(foreseen, batches, sharding, memory, evaluation_memory(foreseen, memory, sharding))
@@ -123,7 +126,7 @@ def smaller_choices(argv: Sequence[str], recipe: Recipe, machine: Machine, made:
             changed = load_recipe([*_without_own(argv), *overrides])
             if not _standing(changed, machine).fits(machine.gpu_bytes):
                 continue
-            tried = plan(changed, outline(changed.model), machine)
+            tried = plan(changed, outline(changed.model), machine, made.forecast)
         except ValueError:  # another choice of the recipe does not go with this one
             continue
         overrides, tried = _with_evaluations(overrides, tried, machine)

@@ -6,6 +6,7 @@ from models.flops import Flops
 from models.outline import outline
 from models.towers import train_towers
 from recipes.loader import load_recipe
+from train.check import measure_examples
 from train.cost import Machine, checkpoint_bytes, checkpoints_at_once, cost_of
 from train.forecast import batches_of, flops_of, forecast, micro_batches, training_flops
 from train.plan_page import FEWEST_TAB_PX, Sight, batches_lines, sight_warnings, sights
@@ -19,13 +20,14 @@ SMALL = [
 
 @pytest.fixture
 def foreseen(tmp_path, monkeypatch):
-    """`foreseen(*overrides, processes=1, lockstep=False)`: the forecast of a small mixed grid."""
+    """`foreseen(*overrides, processes=1, lockstep=False, known=None)`: the forecast of a small mixed grid."""
     monkeypatch.chdir(tmp_path)
 
-    def build(*overrides, processes=1, lockstep=False, model="tiny_qwen3_vl"):
+    def build(*overrides, processes=1, lockstep=False, model="tiny_qwen3_vl", known=None):
         recipe = load_recipe(["recipe=mixed_grid", f"model={model}", *SMALL, *overrides])
         outlined = outline(recipe.model)
-        return forecast(recipe, outlined, train_towers(outlined.loaded, recipe.train), processes, lockstep=lockstep)
+        loaded = train_towers(outlined.loaded, recipe.train)
+        return forecast(recipe, outlined, loaded, processes, lockstep=lockstep, known=known)
 
     return build
 
@@ -53,6 +55,30 @@ def test_tokens_of_a_run_are_those_of_each_example_as_often_as_it_comes(foreseen
     assert once.tokens == sum(one.lengths.total for one in once.measured.values())
     assert (thrice.seen, thrice.tokens) == (3 * 18, 3 * once.tokens)
     assert f"18 examples of {once.tokens:,} tokens in all" in batches_lines(once, batches(once))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "again"),
+    [
+        (["train.method=lora", "train.max_pack_tokens=3000"], 0),
+        (["data.parts.8x8=null"], 0),
+        (["data.parts.8x8.spec.grid=7"], 6),
+        (["data.parts.8x8=null", "model.image.max_px=2000000"], 12),
+        (["seed=8"], 18),
+    ],
+)
+def test_what_is_known_of_a_like_recipe_is_not_measured_again(foreseen, monkeypatch, overrides, again):
+    first, fresh = foreseen(), foreseen(*overrides)
+    counts = []
+    monkeypatch.setattr(
+        "train.forecast.measure_examples",
+        lambda loaded, mixture, indices, **way: (
+            counts.append(len(indices)) or measure_examples(loaded, mixture, indices, **way)
+        ),
+    )
+    found = foreseen(*overrides, known=first)
+    assert counts[0] == again
+    assert list(found.measured.items()) == list(fresh.measured.items())
 
 
 def test_padding_is_what_is_not_useful(foreseen):
