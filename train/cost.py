@@ -17,7 +17,7 @@ from train.parameters import ADAMW_BYTES
 DECODE_S = 0.03
 """Seconds per generated token of a batch, whatever its size: in generation, GPUs wait for weights and launches."""
 DISK_GB_PER_S = 1
-"""10^9 bytes, at which checkpoints are written: a guess for local SSDs and shared file systems. Training waits."""
+"""10^9 bytes per second at which checkpoints are written, while training waits: a guess, as file systems differ."""
 
 
 @dataclass(frozen=True)

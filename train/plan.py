@@ -40,7 +40,7 @@ OWN = ("gpus", "gpu_memory_gb", "mfu", "peak_tflops")
 WIDTH = 100
 """Characters of a line."""
 MOST_WAITING = 0.3
-"""Of the time of training, above which the page warns."""
+"""What waiting may add to the time of training, as a share of it, before the page warns."""
 ASIDE = 3
 """Smaller choices that are shown, at the most."""
 
