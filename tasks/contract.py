@@ -80,6 +80,8 @@ class Detail(NamedTuple):
     """Side of a piece without its tabs."""
     tab: float
     """How far a tab sticks out; 0 where there are none."""
+    token_px: int | None = None
+    """Side of the squares that pieces are laid out on, so that a token of this side never sees two; None: no such."""
 
 
 @dataclass(frozen=True)

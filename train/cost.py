@@ -16,6 +16,8 @@ from train.parameters import ADAMW_BYTES
 
 DECODE_S = 0.03
 """Seconds per generated token of a batch, whatever its size: in generation, GPUs wait for weights and launches."""
+DISK_GB_PER_S = 1
+"""10^9 bytes per second at which checkpoints are written, while training waits: a guess, as file systems differ."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,14 @@ class Cost(NamedTuple):
     @property
     def disk_bytes(self) -> int:
         return self.kept * self.checkpoint_bytes
+
+    @property
+    def saving_h(self) -> float:
+        return self.saves * self.checkpoint_bytes / (DISK_GB_PER_S * 1e9 * 3600)
+
+    @property
+    def hours(self) -> float:
+        return self.training_h + self.saving_h + self.evaluation_h
 
 
 def cost_of(forecast: Forecast, batches: Batches, machine: Machine) -> Cost:

@@ -12,17 +12,16 @@ import shutil
 import sys
 import tomllib
 import warnings
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import httpx
 import torch
 import transformers
 from huggingface_hub import constants
 from huggingface_hub.errors import HFValidationError
-from packaging.requirements import Requirement
 from transformers.utils import is_flash_attn_2_available
 
 from eval_hooks.wandb_log import has_key
@@ -33,6 +32,8 @@ from models.towers import train_towers
 from recipes.command import CommandLine, run_command
 from recipes.schema import Model, Recipe
 from train.cost import checkpoint_bytes, checkpoints_at_once
+from train.finding import Finding, page
+from train.packages import versions
 
 USAGE = """\
 usage: python -m train.doctor [recipe=NAME] [hub=false] [dotted.key=value ...]
@@ -40,20 +41,6 @@ usage: python -m train.doctor [recipe=NAME] [hub=false] [dotted.key=value ...]
   hub         true: also try to reach the model hub; without it nothing here needs a network"""
 FREE_BYTES = 20 * 10**9
 """Of disk, below which a line says so where no recipe says how much is needed."""
-APART = {
-    "vllm": "it pins its own torch and transformers; do give it an environment of its own",
-    "liger-kernel": "it does not import with Qwen3-VL here, and patches Gemma3 process-wide; do uninstall it",
-}
-"""Packages that do not live in this environment, and why."""
-
-
-class Finding(NamedTuple):
-    """One line of the page."""
-
-    level: Literal["ok", "note", "bad"]
-    about: str
-    found: str
-    advice: str = ""
 
 
 class Gpu(NamedTuple):
@@ -63,44 +50,36 @@ class Gpu(NamedTuple):
     capability: tuple[int, int]
 
 
-def versions(installed: Mapping[str, str], required: Sequence[str]) -> Iterator[Finding]:
-    """
-    Args:
-        installed: package -> version.
-        required: requirements as pyproject.toml has them.
-    """
-    wrong = []
-    for requirement in map(Requirement, required):
-        version = installed.get(requirement.name)
-        if version is None:
-            wrong.append(f"{requirement.name} is missing")
-        elif not requirement.specifier.contains(version, prereleases=True):
-            wrong.append(f"{requirement.name} {version}, tested with {requirement.specifier}")
-    if wrong:
-        yield Finding("bad", "packages", "; ".join(wrong), "do run: pip install -e . (or make install)")
-    else:
-        yield Finding("ok", "packages", f"all {len(required)} within the tested versions")
-    torch_build, vision_build = (installed.get(name, "").partition("+")[2] for name in ("torch", "torchvision"))
-    if torch_build != vision_build and "cpu" in (torch_build, vision_build):
-        found = f"torch {installed.get('torch')} beside torchvision {installed.get('torchvision')}"
-        yield Finding("bad", "torchvision", found, "its operators will be missing; do install both from one index")
-    for name, why in APART.items():
-        if name in installed:
-            yield Finding("bad", name, f"{installed[name]} is installed here", why)
-
-
 def gpus(
-    found: Sequence[Gpu], nccl: tuple[int, ...] | None, *, flash: bool, precision: str | None = None
+    found: Sequence[Gpu],
+    nccl: tuple[int, ...] | None,
+    *,
+    flash: bool,
+    precision: str | None = None,
+    cuda: str | None = None,
+    device_files: bool = False,
 ) -> Iterator[Finding]:
     """
     Args:
+        found: those that torch can use.
         nccl: its version; None where torch has none.
         flash: whether the flash-attn package is installed.
         precision: the recipe's train.precision; None without a recipe.
+        cuda: that torch is built for; None: a build without.
+        device_files: whether the machine has those of an NVIDIA GPU, which are not hidden on purpose.
     """
     if not found:
-        advice = "training runs on the CPU: good for quickstart and the tiny models; on a GPU machine, check the driver"
-        yield Finding("note", "GPUs", "none that torch can use", advice)
+        if device_files and cuda is None:
+            told = "this machine has one, but torch is a build without CUDA"
+            yield Finding("bad", "GPUs", told, "do install a CUDA build of torch and of torchvision, from one index")
+        elif device_files:
+            told = f"this machine has one, but torch for CUDA {cuda} sees none"
+            yield Finding("bad", "GPUs", told, "do check with nvidia-smi that the driver works and is new enough")
+        else:
+            advice = (
+                "training runs on the CPU: good for quickstart and the tiny models; on a GPU machine, check the driver"
+            )
+            yield Finding("note", "GPUs", "none that torch can use", advice)
         if flash:
             yield Finding("note", "flash-attn", "installed, but it needs a GPU", "sdpa is used instead")
         return
@@ -120,7 +99,10 @@ def gpus(
         yield Finding("ok", "NCCL", ".".join(map(str, nccl)))
     elif len(found) > 1:
         yield Finding("bad", "NCCL", "none in this torch", "several GPUs cannot talk; do install a CUDA build of torch")
-    if flash:
+    if flash and any(gpu.capability < (8, 0) for gpu in found):
+        advice = "sdpa is used instead with train.precision=fp32, which such a GPU needs anyway"
+        yield Finding("note", "flash-attn", "installed, but it does not run below compute capability 8.0", advice)
+    elif flash:
         yield Finding("ok", "flash-attn", "installed")
     else:
         advice = "sdpa is used instead, which is slower on long rows; do: pip install --no-build-isolation -e '.[gpu]'"
@@ -233,6 +215,8 @@ def examine(argv: Sequence[str]) -> list[Finding]:
             nccl,
             flash="flash-attn" in installed or flash,
             precision=recipe.train.precision if recipe else None,
+            cuda=torch.version.cuda,
+            device_files=Path("/dev/nvidiactl").exists() and os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1"),
         ),
         *(choices(recipe, installed, flash=flash) if recipe else ()),
         disk(Path(recipe.output_dir if recipe else "."), _needed(recipe) if recipe else None),
@@ -256,16 +240,6 @@ def _needed(recipe: Recipe) -> int | None:
 def _hub_unasked() -> Finding:
     offline = "; HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE or os.environ.get("TRANSFORMERS_OFFLINE") else ""
     return Finding("ok", "hub", f"not asked (hub=true does); cache: {constants.HF_HUB_CACHE}{offline}")
-
-
-def page(findings: Sequence[Finding]) -> str:
-    width = max(len(finding.about) for finding in findings)
-    lines = []
-    for level, about, found, advice in findings:
-        lines.append(f"{level:<4}  {about:<{width}}  {found}")
-        if advice:
-            lines.append(f"{'':<4}  {'':<{width}}    {advice}")
-    return "\n".join(lines)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -58,6 +58,14 @@ class Forecast:
     """The first puzzle of each part that is evaluated."""
     cautions: list[str]
 
+    @property
+    def tokens(self) -> int:
+        """Real ones over all steps; where steps are not decided, as often as the mean example comes."""
+        if self.batches.order.decided:
+            steps = self.batches.order.possible_steps(self.steps)
+            return sum(self.measured[one].lengths.total for step in steps for one in step)
+        return round(self.seen * sum(one.lengths.total for one in self.measured.values()) / len(self.measured))
+
     def by_part(self) -> dict[str, list[Measured]]:
         parts: dict[str, list[Measured]] = {}
         for one in self.measured.values():
@@ -65,11 +73,20 @@ class Forecast:
         return dict(sorted(parts.items(), key=lambda part: max(one.lengths.total for one in part[1])))
 
 
-def forecast(recipe: Recipe, outlined: Outline, loaded: Loaded, processes: int, *, lockstep: bool = False) -> Forecast:
+def forecast(
+    recipe: Recipe,
+    outlined: Outline,
+    loaded: Loaded,
+    processes: int,
+    *,
+    lockstep: bool = False,
+    known: Forecast | None = None,
+) -> Forecast:
     """
     Args:
         loaded: the outline's model, as `train_towers` leaves it.
         lockstep: whether processes wait for each other after every micro-batch.
+        known: of a recipe like this one; what both have in common is not measured again.
 
     Raises:
         ValueError: the run would be refused: examples are too long, steps or batches cannot be had, photos are too few.
@@ -82,7 +99,11 @@ def forecast(recipe: Recipe, outlined: Outline, loaded: Loaded, processes: int, 
         len(mixture), recipe.train.effective_batch,
         trainer.get("num_train_epochs", EPOCHS), trainer.get("max_steps", MAX_STEPS),
     )  # fmt: skip
-    measured = measure_examples(loaded, mixture, order.positions(steps), rank=0, processes=1)
+    positions = order.positions(steps)
+    measured = in_common(known, recipe, mixture) if known else {}
+    left = [at for at in positions if at not in measured]
+    measured |= measure_examples(loaded, mixture, left, rank=0, processes=1)
+    measured = {at: measured[at] for at in positions}
     packed = packs(recipe, loaded)
     try:
         check_lengths(loaded, mixture, measured)
@@ -101,6 +122,24 @@ def forecast(recipe: Recipe, outlined: Outline, loaded: Loaded, processes: int, 
     return Forecast(
         recipe, loaded, mixture, measured, batches, packed, steps, seen, {one.part: one for one in evaluated}, cautions
     )
+
+
+def in_common(known: Forecast, recipe: Recipe, mixture: Mixture) -> dict[int, Measured]:
+    """What is known of the examples of those parts that two recipes share, by their positions in the second's mixture.
+
+    A part's examples are its own, whatever other parts there are.
+    """
+    first = known.recipe
+    if (first.seed, first.model, first.data.photos) != (recipe.seed, recipe.model, recipe.data.photos):
+        return {}
+    before = known.mixture.positions()
+    return {
+        at: known.measured[was]
+        for name, positions in mixture.positions().items()
+        if first.data.parts.get(name) == recipe.data.parts[name]
+        for was, at in zip(before[name], positions, strict=True)
+        if was in known.measured
+    }
 
 
 def _photos(recipe: Recipe) -> tuple[PhotoSet | None, Recipe, list[str]]:

@@ -27,7 +27,7 @@ from train.evaluation_memory import EvaluationMemory, evaluation_memory
 from train.forecast import Batches, Forecast, batches_of, forecast
 from train.memory import OVERHEAD_BYTES, Memory, standing_memory, training_memory
 from train.parameters import training_state
-from train.sharding import check_sharding, choose_sharding, in_lockstep
+from train.sharding import check_sharding, choose_sharding, in_lockstep, lacks_deepspeed
 
 USAGE = """\
 usage: python -m train.plan recipe=NAME [gpus=1] [gpu_memory_gb=80] [mfu=0.4] [peak_tflops=989] [dotted.key=value ...]
@@ -39,6 +39,8 @@ usage: python -m train.plan recipe=NAME [gpus=1] [gpu_memory_gb=80] [mfu=0.4] [p
 OWN = ("gpus", "gpu_memory_gb", "mfu", "peak_tflops")
 WIDTH = 100
 """Characters of a line."""
+MOST_WAITING = 0.3
+"""What waiting may add to the time of training, as a share of it, before the page warns."""
 ASIDE = 3
 """Smaller choices that are shown, at the most."""
 
@@ -56,6 +58,22 @@ class Plan(NamedTuple):
     def peak(self) -> int:
         """Bytes on one GPU."""
         return max(self.memory.peak, self.evaluation.peak)
+
+    @property
+    def cautions(self) -> list[str]:
+        """What to say of it, beside what the page shows."""
+        lines = list(self.forecast.cautions)
+        if lacks_deepspeed(self.sharding):
+            lines.append(
+                f"train.sharding={self.sharding} needs the deepspeed package, which is not installed here; the machine "
+                "of the run must have it: pip install -e '.[deepspeed]'"
+            )
+        if self.batches.unevenness > MOST_WAITING:
+            lines.append(
+                f"waiting for the busiest process adds {self.batches.unevenness:.0%} to the time of training; set a "
+                "larger train.effective_batch or use fewer GPUs"
+            )
+        return lines
 
     def fits(self, machine: Machine) -> bool:
         return self.memory.fits(machine.gpu_bytes) and self.evaluation.fits(machine.gpu_bytes)
@@ -76,8 +94,11 @@ def parse_machine(argv: Sequence[str]) -> tuple[Recipe, Machine]:
     return line.recipe(), machine
 
 
-def plan(recipe: Recipe, outlined: Outline, machine: Machine) -> Plan:
+def plan(recipe: Recipe, outlined: Outline, machine: Machine, known: Forecast | None = None) -> Plan:
     """
+    Args:
+        known: see `forecast`.
+
     Raises:
         ValueError: the run would be refused before its first step.
     """
@@ -85,7 +106,7 @@ def plan(recipe: Recipe, outlined: Outline, machine: Machine) -> Plan:
     check_towers(outlined.loaded.family, recipe.train)
     loaded = train_towers(outlined.loaded, recipe.train)
     sharding = sharding_of(loaded, recipe, machine)
-    foreseen = forecast(recipe, outlined, loaded, machine.gpus, lockstep=in_lockstep(sharding))
+    foreseen = forecast(recipe, outlined, loaded, machine.gpus, lockstep=in_lockstep(sharding), known=known)
     batches = batches_of(loaded, foreseen.measured, foreseen.batches, packed=foreseen.packed)
     memory = training_memory(loaded, recipe, sharding, machine.gpus, batches.largest)
     return Plan(foreseen, batches, sharding, memory, evaluation_memory(foreseen, memory, sharding))
@@ -105,7 +126,7 @@ def smaller_choices(argv: Sequence[str], recipe: Recipe, machine: Machine, made:
             changed = load_recipe([*_without_own(argv), *overrides])
             if not _standing(changed, machine).fits(machine.gpu_bytes):
                 continue
-            tried = plan(changed, outline(changed.model), machine)
+            tried = plan(changed, outline(changed.model), machine, made.forecast)
         except ValueError:  # another choice of the recipe does not go with this one
             continue
         overrides, tried = _with_evaluations(overrides, tried, machine)
@@ -174,7 +195,7 @@ def report(argv: Sequence[str]) -> str:
     made = plan(recipe, outlined, machine)
     seen = plan_page.sights(made.forecast)
     cost = cost_of(made.forecast, made.batches, machine)
-    warnings = [*plan_page.sight_warnings(seen), *made.forecast.cautions]
+    warnings = [*plan_page.sight_warnings(seen), *made.cautions]
     page = [
         plan_page.head_line(recipe, machine),
         plan_page.parameters_line(made.forecast.loaded.model),

@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 
 from data_mix.mixture import evaluation_parts
 from models.load import Loaded
+from recipes import text_table
 from recipes.schema import Part, Recipe
-from recipes.text_table import aligned
 from tasks import TASKS
-from train.cost import DECODE_S, Cost, Machine
+from train.cost import DECODE_S, DISK_GB_PER_S, Cost, Machine
 from train.evaluation_memory import EvaluationMemory
 from train.forecast import Batches, Forecast, flops_of
 from train.memory import OVERHEAD_BYTES, Memory
 
 FEWEST_TOKENS, FEWEST_TAB_PX = 4.0, 2.0
 """Of a piece and of its tab, below which a model can hardly see them."""
+SCRATCH_TIMES = "times are for GPUs; on a CPU, where a small model from scratch trains too, it takes far longer"
 GIB = 2**30
 
 
@@ -34,6 +35,8 @@ class Sight(NamedTuple):
     """Image tokens, those of gaps and labels too, for each piece."""
     tab_px: float | None
     """How far a tab sticks out; 0 where pieces have none."""
+    aligned: bool = False
+    """Whether every image token sees one piece at the most, by the task's own layout."""
 
 
 def sight(loaded: Loaded, part: Part, sizes: Sequence[tuple[int, int]]) -> Sight:
@@ -47,7 +50,11 @@ def sight(loaded: Loaded, part: Part, sizes: Sequence[tuple[int, int]]) -> Sight
         return Sight(sizes[0], scaled, len(sizes), sum(tokens), None, None, None)
     factor = min(scaled[0] / width, scaled[1] / height)
     per_piece = sum(tokens) / detail.pieces
-    return Sight(sizes[0], scaled, len(sizes), sum(tokens), detail.piece * factor, per_piece, detail.tab * factor)
+    area = sum(width * height for width, height in sizes)
+    aligned = scaled == sizes[0] and detail.token_px is not None and area == sum(tokens) * detail.token_px**2
+    return Sight(
+        sizes[0], scaled, len(sizes), sum(tokens), detail.piece * factor, per_piece, detail.tab * factor, aligned
+    )
 
 
 def sights(forecast: Forecast) -> dict[str, Sight]:
@@ -66,7 +73,7 @@ def sights(forecast: Forecast) -> dict[str, Sight]:
 def sight_warnings(seen: dict[str, Sight]) -> list[str]:
     lines = []
     for part, one in seen.items():
-        if one.piece_tokens is not None and one.piece_tokens < FEWEST_TOKENS:
+        if one.piece_tokens is not None and one.piece_tokens < FEWEST_TOKENS and not one.aligned:
             lines.append(
                 f"part {part}: a piece is left with {one.piece_tokens:.1f} image tokens, of at least 4 advised"
             )
@@ -129,6 +136,7 @@ def batches_lines(forecast: Forecast, batches: Batches) -> list[str]:
     waits = "micro-step" if forecast.batches.lockstep else "step"
     return [
         f"{forecast.steps:,} steps of {forecast.recipe.train.effective_batch} = {made.describe()}",
+        f"{forecast.seen:,} examples of {forecast.tokens:,} tokens in all",
         f"useful tokens {batches.useful:.1%}; waiting for each {waits}'s busiest process adds {batches.unevenness:.0%}",
         f"longest micro-batch: {largest.tokens:,} tokens in {shape} ({longest}); at most {largest.patches:,} patches",
     ]
@@ -164,12 +172,13 @@ def cost_lines(forecast: Forecast, cost: Cost, evaluation: EvaluationMemory, mac
     return [
         f"training: {_pflop(cost.flops)} PFLOP; {_time(cost.training_h)} on {gpus} at {machine.mfu:.0%} of "
         f"{machine.peak_tflops:g} TFLOP/s each",
-        f"saves: {cost.saves} checkpoint(s) of {_size(cost.checkpoint_bytes)}; {kept}, {_size(cost.disk_bytes)} in all",
+        f"saves: {cost.saves} checkpoint(s) of {_size(cost.checkpoint_bytes)}; {kept}, {_size(cost.disk_bytes)}; "
+        f"{_time(cost.saving_h)} at {DISK_GB_PER_S} GB/s",
         f"evaluations: {cost.evaluations}, {cost.evaluated:,} puzzles; about {_time(cost.evaluation_h)} "
         f"({1000 * DECODE_S:.0f} ms per answer token and batch of {recipe.eval.batch})",
         *([evaluation_line(evaluation)] if evaluation.together else []),
-        f"all: about {_time(cost.training_h + cost.evaluation_h)}, "
-        f"{machine.gpus * (cost.training_h + cost.evaluation_h):,.2g} GPU hours",
+        f"all: about {_time(cost.hours)}, {machine.gpus * cost.hours:,.2g} GPU hours",
+        *([SCRATCH_TIMES] if recipe.model.scratch else []),
     ]
 
 
@@ -194,7 +203,7 @@ def head_line(recipe: Recipe, machine: Machine) -> str:
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     """Columns two spaces apart."""
-    return aligned([(first, *(f" {cell}" for cell in rest)) for first, *rest in rows])
+    return text_table.aligned([(first, *(f" {cell}" for cell in rest)) for first, *rest in rows])
 
 
 def _gib(size: int) -> str:

@@ -45,7 +45,7 @@ from train.progress import Progress
 from train.proof import prove
 from train.rehearsal import WorstBatchFirst
 from train.run_folder import check_steps_left, environment, open_run_folder, write_provenance
-from train.sharding import check_sharding, in_lockstep, load_for_training, spread
+from train.sharding import check_deepspeed, check_sharding, in_lockstep, load_for_training, spread
 from train.trainer import PuzzleTrainer
 from train.weighting import PartWeights
 
@@ -60,6 +60,7 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     # recipe
     recipe = load_recipe(argv)
     check_sharding(recipe, processes, dict(os.environ))
+    check_deepspeed(recipe.train.sharding)
     check_wandb(recipe)
     check_towers(FAMILIES[recipe.model.family], recipe.train)
     scores = Scores()

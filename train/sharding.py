@@ -59,7 +59,20 @@ def check_sharding(recipe: Recipe, processes: int, environment: dict[str, str]) 
             "would get no gradient, because TRL checkpoints adapters under ZeRO-3 reentrantly; allowed: auto, ddp, "
             "fsdp2, zero2; set train.sharding=fsdp2"
         )
-    if sharding.startswith("zero") and find_spec("deepspeed") is None:
+
+
+def lacks_deepspeed(sharding: str) -> bool:
+    """Whether a way of sharding needs the deepspeed package, and this machine has none."""
+    return sharding.startswith("zero") and find_spec("deepspeed") is None
+
+
+def check_deepspeed(sharding: str) -> None:
+    """Apart from `check_sharding`, for a run is also planned on machines that it will not run on.
+
+    Raises:
+        ValueError: see `lacks_deepspeed`.
+    """
+    if lacks_deepspeed(sharding):
         raise ValueError(
             f"train.sharding: got {sharding}, which needs the deepspeed package; allowed here: auto, ddp, fsdp2; "
             "install it (pip install -e '.[deepspeed]'), or set train.sharding=fsdp2"

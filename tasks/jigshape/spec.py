@@ -96,7 +96,10 @@ def detail(spec: Spec) -> Detail:
     """A piece and its tabs on the image that the model sees."""
     sheet = geometry(spec)
     return Detail(
-        spec.num_pieces, sheet.piece * spec.sheet_scale, sheet.radius * spec.sheet_scale if spec.shape else 0.0
+        pieces=spec.num_pieces,
+        piece=sheet.piece * spec.sheet_scale,
+        tab=sheet.radius * spec.sheet_scale if spec.shape else 0.0,
+        token_px=spec.token_px if spec.layout == "aligned" else None,
     )
 
 

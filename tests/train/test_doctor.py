@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from recipes.loader import load_recipe
-from train.doctor import Gpu, choices, disk, examine, gpus, model_files, page, versions, wandb_login
+from train.doctor import Gpu, choices, disk, examine, gpus, model_files, wandb_login
+from train.finding import page
+from train.packages import versions
 
 H100 = Gpu("H100", 80 * 2**30, (9, 0))
 T4 = Gpu("T4", 16 * 2**30, (7, 5))
@@ -38,6 +40,47 @@ def test_packages_that_do_not_live_here_are_bad(name):
 def test_torch_for_cpus_beside_torchvision_for_gpus_is_bad():
     assert ("bad", "torchvision") in levels(versions({"torch": "2.14.1+cpu", "torchvision": "0.29.1"}, []))
     assert levels(versions({"torch": "2.14.1+cpu", "torchvision": "0.29.1+cpu"}, [])) == [("ok", "packages")]
+
+
+@pytest.mark.parametrize(
+    ("torch", "vision", "bad"),
+    [("+cu130", "+cu128", True), ("+cu130", "+cu130", False), ("+cu130", "", False), ("", "", False)],
+)
+def test_torch_and_torchvision_for_different_cudas_are_bad(torch, vision, bad):
+    """A version without a build's name does not say which CUDA it is for."""
+    found = levels(versions({"torch": f"2.14.1{torch}", "torchvision": f"0.29.1{vision}"}, []))
+    assert (("bad", "torchvision") in found) == bad
+
+
+@pytest.mark.parametrize(("omegaconf", "bad"), [("2.3.0", False), ("2.4.0", True), ("2.5.0.dev1", True)])
+def test_hydra_beside_an_omegaconf_that_it_does_not_take_is_bad(omegaconf, bad):
+    found = levels(versions({"hydra-core": "1.3.2", "omegaconf": omegaconf}, []))
+    assert (("bad", "hydra-core") in found) == bad
+    assert levels(versions({"omegaconf": omegaconf}, [])) == [("ok", "packages")]
+
+
+def test_that_deepspeed_compiles_at_first_is_noted():
+    assert levels(versions({"deepspeed": "0.19.8"}, [])) == [("ok", "packages"), ("note", "deepspeed")]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "device_files", "level", "told"),
+    [
+        (None, True, "bad", "do install a CUDA build"),
+        ("13.0", True, "bad", "nvidia-smi"),
+        ("13.0", False, "note", "on the CPU"),
+        (None, False, "note", "on the CPU"),
+    ],
+)
+def test_a_gpu_that_torch_does_not_see_is_bad_and_none_at_all_is_not(cuda, device_files, level, told):
+    (finding,) = gpus([], None, flash=False, cuda=cuda, device_files=device_files)
+    assert (finding.level, finding.about) == (level, "GPUs")
+    assert told in finding.advice
+
+
+def test_flash_attention_is_noted_where_a_gpu_is_too_old_for_it():
+    assert levels(gpus([T4], (2, 27), flash=True, precision="fp32"))[-1] == ("note", "flash-attn")
+    assert levels(gpus([Gpu("A100", 40 * 2**30, (8, 0))], (2, 27), flash=True))[-1] == ("ok", "flash-attn")
 
 
 def test_gpus_are_described_and_old_ones_are_bad():

@@ -6,9 +6,10 @@ from models.flops import Flops
 from models.outline import outline
 from models.towers import train_towers
 from recipes.loader import load_recipe
+from train.check import measure_examples
 from train.cost import Machine, checkpoint_bytes, checkpoints_at_once, cost_of
 from train.forecast import batches_of, flops_of, forecast, micro_batches, training_flops
-from train.plan_page import FEWEST_TAB_PX, Sight, sight_warnings, sights
+from train.plan_page import FEWEST_TAB_PX, Sight, batches_lines, sight_warnings, sights
 
 FLOPS = Flops(text_linear=1000, text_attention=100, vision_linear=10, vision_attention=1, head=10_000)
 SMALL = [
@@ -19,13 +20,14 @@ SMALL = [
 
 @pytest.fixture
 def foreseen(tmp_path, monkeypatch):
-    """`foreseen(*overrides, processes=1, lockstep=False)`: the forecast of a small mixed grid."""
+    """`foreseen(*overrides, processes=1, lockstep=False, known=None)`: the forecast of a small mixed grid."""
     monkeypatch.chdir(tmp_path)
 
-    def build(*overrides, processes=1, lockstep=False, model="tiny_qwen3_vl"):
+    def build(*overrides, processes=1, lockstep=False, model="tiny_qwen3_vl", known=None):
         recipe = load_recipe(["recipe=mixed_grid", f"model={model}", *SMALL, *overrides])
         outlined = outline(recipe.model)
-        return forecast(recipe, outlined, train_towers(outlined.loaded, recipe.train), processes, lockstep=lockstep)
+        loaded = train_towers(outlined.loaded, recipe.train)
+        return forecast(recipe, outlined, loaded, processes, lockstep=lockstep, known=known)
 
     return build
 
@@ -46,6 +48,37 @@ def test_packs_waste_nothing_and_no_micro_batch_exceeds_the_largest(foreseen):
     assert made.largest.answer == max(answers)
     assert tokens[bins.index(made.longest)] == max(tokens)
     assert (found.steps, found.seen) == (3, 18)
+
+
+def test_tokens_of_a_run_are_those_of_each_example_as_often_as_it_comes(foreseen):
+    once, thrice = foreseen("train.effective_batch=18"), foreseen("trainer.num_train_epochs=3")
+    assert once.tokens == sum(one.lengths.total for one in once.measured.values())
+    assert (thrice.seen, thrice.tokens) == (3 * 18, 3 * once.tokens)
+    assert f"18 examples of {once.tokens:,} tokens in all" in batches_lines(once, batches(once))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "again"),
+    [
+        (["train.method=lora", "train.max_pack_tokens=3000"], 0),
+        (["data.parts.8x8=null"], 0),
+        (["data.parts.8x8.spec.grid=7"], 6),
+        (["data.parts.8x8=null", "model.image.max_px=2000000"], 12),
+        (["seed=8"], 18),
+    ],
+)
+def test_what_is_known_of_a_like_recipe_is_not_measured_again(foreseen, monkeypatch, overrides, again):
+    first, fresh = foreseen(), foreseen(*overrides)
+    counts = []
+    monkeypatch.setattr(
+        "train.forecast.measure_examples",
+        lambda loaded, mixture, indices, **way: (
+            counts.append(len(indices)) or measure_examples(loaded, mixture, indices, **way)
+        ),
+    )
+    found = foreseen(*overrides, known=first)
+    assert counts[0] == again
+    assert list(found.measured.items()) == list(fresh.measured.items())
 
 
 def test_padding_is_what_is_not_useful(foreseen):
@@ -112,6 +145,15 @@ def test_saves_and_evaluations_are_those_of_the_run(foreseen):
     assert cost_of(none, batches(none), Machine(1, 80, 0.4, 989)).evaluations == 0
 
 
+def test_saves_take_their_time_and_all_takes_that_too(foreseen):
+    """Two of 12 bytes for each parameter, at 10^9 bytes a second."""
+    found = foreseen()
+    cost = cost_of(found, batches(found), Machine(1, 80, 0.4, 989))
+    assert cost.saving_h == pytest.approx(2 * cost.checkpoint_bytes / 1e9 / 3600)
+    assert cost._replace(checkpoint_bytes=105 * 10**9, saves=5).saving_h == pytest.approx(525 / 3600)
+    assert cost.hours == pytest.approx(cost.training_h + cost.saving_h + cost.evaluation_h)
+
+
 def test_time_counts_the_padding_and_operations_do_not(foreseen):
     """Only linear layers see it: two thirds of the tokens useful is half as many again of them."""
     found, machine = foreseen("train.batching=plain"), Machine(1, 80, 0.4, 989)
@@ -146,9 +188,26 @@ def test_what_is_left_of_a_piece_is_measured_behind_the_processor(foreseen):
     assert sheet.tab_px == pytest.approx(0.15 * sheet.piece_px)
 
 
+@pytest.mark.parametrize(
+    ("spec", "aligned"),
+    [
+        (["layout=aligned", "token_px=32"], True),
+        (["layout=aligned", "token_px=32", "input=pieces"], True),
+        (["layout=published"], False),
+        (["layout=aligned", "token_px=24"], False),
+    ],
+)
+def test_a_sheet_is_aligned_where_its_squares_are_the_models_tokens(foreseen, spec, aligned):
+    """Qwen3-VL's tokens are squares of 32 px."""
+    parts = [f"data.parts.{n}x{n}=null" for n in (8, 12)]
+    found = foreseen(*parts, *(f"data.parts.4x4.spec.{one}" for one in ["piece_px=17", *spec]))
+    assert sights(found)["4x4"].aligned == aligned
+
+
 def test_pieces_and_tabs_that_can_hardly_be_seen_are_warned_of():
     fine = Sight((100, 100), (100, 100), 1, 64, 20.0, 4.0, FEWEST_TAB_PX)
     assert sight_warnings({"fine": fine, "no pieces": Sight((9, 9), (9, 9), 1, 1, None, None, None)}) == []
     told = sight_warnings({"small": fine._replace(piece_tokens=3.9, tab_px=1.9)})
     assert [line.split(":")[0] for line in told] == ["part small"] * 2
+    assert len(sight_warnings({"aligned": fine._replace(piece_tokens=1.0, aligned=True, tab_px=1.9)})) == 1
     assert sight_warnings({"no shape": fine._replace(tab_px=0.0)}) == []

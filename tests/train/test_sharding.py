@@ -4,7 +4,15 @@ import pytest
 
 from recipes.loader import load_recipe
 from train.parameters import TrainingState
-from train.sharding import bytes_per_process, check_memory, check_resume, check_sharding, choose_sharding, in_lockstep
+from train.sharding import (
+    bytes_per_process,
+    check_deepspeed,
+    check_memory,
+    check_resume,
+    check_sharding,
+    choose_sharding,
+    in_lockstep,
+)
 
 GIB = 2**30
 FULL_8B = TrainingState(weights=int(32.66 * GIB), gradients=int(32.66 * GIB), optimizer=int(65.32 * GIB))
@@ -75,9 +83,14 @@ def test_a_launch_that_does_not_fit_the_sharding_is_refused(overrides, processes
 
 def test_zero_without_deepspeed_is_refused_with_how_to_install_it(monkeypatch):
     monkeypatch.setattr("train.sharding.find_spec", lambda name: None)
-    check_sharding(recipe(), 2, {})
+    check_deepspeed("fsdp2")
     with pytest.raises(ValueError, match=r"needs the deepspeed package.*\.\[deepspeed\]"):
-        check_sharding(recipe("train.sharding=zero2"), 2, {})
+        check_deepspeed("zero2")
+
+
+def test_a_machine_that_only_plans_needs_no_deepspeed(monkeypatch):
+    monkeypatch.setattr("train.sharding.find_spec", lambda name: None)
+    check_sharding(recipe("train.sharding=zero2"), 2, {})
 
 
 @pytest.mark.parametrize(
