@@ -15,9 +15,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from data_mix.mixture import Mixture, evaluation_parts
 from data_mix.scores import Scores
 from eval_hooks.baselines import read_solved
+from eval_hooks.evaluate import evaluate, plan_batches
 from eval_hooks.pictures import write_pictures
 from eval_hooks.records import Record, read_records, write_records
-from eval_hooks.run import evaluate, plan_batches
 from eval_hooks.run_files import evaluated_steps, keep_best, pictures_folder, records_file
 from eval_hooks.summary import Solved, Summary, metrics, primary_scores, summarize, table
 from eval_hooks.wandb_log import log_evaluation
@@ -60,7 +60,7 @@ class EvalCallback(TrainerCallback):
             scores: gets each checkpoint evaluation's mean primary scores, on every process.
 
         Raises:
-            ValueError: a puzzle does not fit the model, see `eval_hooks.run.plan_batches`.
+            ValueError: a puzzle does not fit the model, see `eval_hooks.evaluate.plan_batches`.
         """
         self._trainer = trainer
         self._recipe = recipe

@@ -44,6 +44,8 @@ class Prompt(NamedTuple):
     """RGB, uint8 (height, width, 3), in the order of the messages' image parts."""
     max_tokens: int | None
     """Of the completion; None: the server's own limit."""
+    fields: Mapping[str, Any] = {}
+    """Further ones, of this request alone."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def request_body(endpoint: Endpoint, prompt: Prompt) -> dict[str, Any]:
         for message in prompt.messages
     ]
     limit = {} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}
-    return {"model": endpoint.model, "messages": messages, **limit, **endpoint.extra}
+    return {"model": endpoint.model, "messages": messages, **limit, **endpoint.extra, **prompt.fields}
 
 
 def _part(part: Mapping[str, Any], images: Iterator[np.ndarray]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from PIL import Image
 
 from data_mix.mixture import Posed
+from eval_hooks.evaluate import Puzzles
 from eval_hooks.records import Record
-from eval_hooks.run import Puzzles
 
 
 def draw(posed: Posed, text: str) -> Image.Image | None:

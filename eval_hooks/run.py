@@ -1,161 +1,235 @@
-"""The evaluator: ask a model every puzzle of a mixture and score the answers."""
+"""Ask a model every held-out puzzle of a recipe, and score the answers.
+
+    python -m eval_hooks.run recipe=mixed_grid checkpoint=runs/mixed_grid [eval.split=test] [dotted.key=value ...]
+    python -m eval_hooks.run recipe=mixed_grid endpoint=http://localhost:8000/v1 endpoint_model=NAME [...]
+
+Records are written as answers come. A call that was stopped goes on where it was, and nothing is asked twice. On
+several GPUs: accelerate launch -m eval_hooks.run ... Exit status: 0, 1 when some questions have no answer, 2 when it
+was refused, 130 after Ctrl-C.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+import os
+import re
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
-from typing import Protocol
+from pathlib import Path
 
 import torch
-import torch.distributed as dist
-from tqdm import tqdm
+import transformers
+from accelerate import PartialState
 
-from data_mix.mixture import Posed
+from data_mix.mixture import Mixture, Posed, evaluation_mixture
+from data_mix.photos import find_photos
+from eval_hooks.endpoint import Endpoint, EndpointError, Prompt, Usage, ask
+from eval_hooks.evaluate import Question, answers, plan_batches
+from eval_hooks.journal import Journal
+from eval_hooks.protocol import Protocol, protocol_of
 from eval_hooks.records import Record, score_completion
-from eval_hooks.undisturbed import undisturbed
-from models.generation import generate
-from models.lengths import Lengths, example_lengths
-from models.load import Loaded
+from eval_hooks.run_files import RECIPE, find_checkpoint
+from eval_hooks.summary import summarize, table
+from models.generation import Completion
+from models.load import ADAPTER_CONFIG, Loaded, load_checkpoint, load_encoder, load_model
+from recipes.command import CommandLine, run_command
+from recipes.fields import problem
+from recipes.schema import Recipe
 
-
-class EvaluationStoppedError(RuntimeError):
-    """It was given up, on all processes."""
-
-
-class Puzzles(Protocol):
-    """A mixture, or a plain list of posed puzzles."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> Posed: ...
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Puzzles that are asked together. Which ones does not depend on how many processes there are."""
-
-    indices: tuple[int, ...]
-    """Positions in the mixture; all of one part."""
-    max_new_tokens: int
-    """Most tokens that a completion may have; one that is not over by then counts as truncated."""
+USAGE = """\
+usage: python -m eval_hooks.run recipe=NAME checkpoint=PLACE [out=FILE.jsonl] [dotted.key=value ...]
+       python -m eval_hooks.run recipe=NAME endpoint=URL endpoint_model=NAME [out=FILE.jsonl] [dotted.key=value ...]
+  recipe          whose evaluation puzzles are asked: eval.parts, eval.split, eval.final_count of each part
+  checkpoint      a run folder (its best checkpoint), a checkpoint in one, a folder of a model or adapter, a hub name
+  endpoint        an OpenAI-compatible server, up to /v1; its key from the environment (endpoint.key_variable)
+  endpoint_model  the name that the server knows the model by
+  out             default: evaluations/<model>/<recipe>-<split>-<protocol>.jsonl"""
+OWN = ("checkpoint", "endpoint", "endpoint_model", "out")
 
 
 @dataclass(frozen=True)
-class _Measured:
-    index: int
-    part: str
-    prompt: int
-    """Tokens of the prompt with its images."""
-    limit: int
-    """Most tokens of the completion."""
+class Request:
+    """What the command line asks for."""
+
+    recipe: Recipe
+    checkpoint: str | None
+    endpoint: Endpoint | None
+    out: Path | None
 
 
-def plan_batches(loaded: Loaded, puzzles: Puzzles, batch: int) -> list[Batch]:
-    """Cut puzzles into batches: part by part, each sorted by length; the longest batches first.
+@dataclass(frozen=True)
+class Identity:
+    """What all records of one file have in common."""
 
-    A puzzle's token limit is 1.25 x the tokens of its reference answer (end of turn included) + 32, rounded up, as far
-    as the model's longest sequence allows; a batch's is the largest of its puzzles'.
+    model: str
+    step: int | None
+    protocol: str
+    split: str
 
-    Args:
-        batch: puzzles per batch.
+
+def parse_request(argv: Sequence[str]) -> Request:
+    """
+    Raises:
+        RecipeError: every problem of the command line and of the recipe at once.
+    """
+    line = CommandLine(argv, OWN)
+    checkpoint, url, model, out = (line.text(name) for name in OWN)
+    if (checkpoint is None) == (url is None):
+        got = "both" if url else "neither"
+        line.problems.append(problem("checkpoint", f"{got} it and endpoint", "one of the two", "do give one"))
+    if (url is None) != (model is None):
+        line.problems.append(problem("endpoint_model", "one without the other", "endpoint= beside it", "do give both"))
+    recipe = line.recipe()
+    use = recipe.endpoint
+    endpoint = None
+    if url and model:
+        sampled = recipe.eval.protocol == "sampled"
+        drawn = {"temperature": recipe.eval.temperature, "top_p": recipe.eval.top_p} if sampled else {"temperature": 0}
+        endpoint = Endpoint(
+            url, model, use.concurrency, use.timeout_s, use.retries, use.max_requests, use.max_total_tokens,
+            use.key_variable, {**drawn, **use.extra},
+        )  # fmt: skip
+    return Request(recipe, checkpoint, endpoint, Path(out) if out else None)
+
+
+def load(place: str, recipe: Recipe) -> tuple[Loaded, str, int | None]:
+    """A model to ask, its name, and the step of its checkpoint.
 
     Raises:
-        ValueError: a puzzle's prompt and reference answer together are longer than the model's longest sequence.
+        ValueError: there is none, or it is not complete.
     """
-    parts: dict[str, list[_Measured]] = {}
-    asked = [puzzles[index] for index in range(len(puzzles))]
-    for index, (posed, needed) in enumerate(
-        zip(asked, example_lengths(loaded, [posed.puzzle for posed in asked]), strict=True)
-    ):
-        parts.setdefault(posed.part, []).append(_measured(loaded, index, posed, needed))
-    batches = []
-    for part in parts.values():
-        part.sort(key=_longest_first)
-        batches += [part[start : start + batch] for start in range(0, len(part), batch)]
-    batches.sort(key=lambda members: _longest_first(members[0]))  # too little memory shows at once
-    return [Batch(tuple(m.index for m in members), max(m.limit for m in members)) for members in batches]
+    bf16 = recipe.train.precision == "bf16" and torch.cuda.is_available()
+    dtype = torch.bfloat16 if bf16 else torch.float32
+    folder = Path(place)
+    if folder.is_dir() and ((folder / RECIPE).is_file() or (folder.parent / RECIPE).is_file()):
+        found, stored, step = find_checkpoint(folder)
+        return load_checkpoint(found, stored.model, seed=stored.seed, dtype=dtype), stored.model.name, step
+    if folder.is_dir() and (folder / ADAPTER_CONFIG).is_file():
+        return load_checkpoint(folder, recipe.model, seed=recipe.seed, dtype=dtype), folder.name, None
+    named = recipe.model.model_copy(update={"pretrained": place, "scratch": None, "architecture": None})
+    return load_model(named, seed=recipe.seed, dtype=dtype, flash=bf16), place, None
 
 
-def _measured(loaded: Loaded, index: int, posed: Posed, needed: Lengths) -> _Measured:
-    if needed.total > loaded.max_tokens:
+def default_out(recipe: Recipe, identity: Identity) -> Path:
+    """Where records go; no name in it can leave the folder."""
+    step = "" if identity.step is None else f"-step-{identity.step:06d}"
+    words = (f"{identity.model}{step}", f"{recipe.name}-{identity.split}-{identity.protocol}")
+    model, name = (re.sub(r"[^A-Za-z0-9_.=-]+", "-", word).strip("-.") or "x" for word in words)
+    return Path("evaluations", model, f"{name}.jsonl")
+
+
+def left_to_ask(
+    journal: Journal, mixture: Mixture, protocol: Protocol, identity: Identity
+) -> tuple[list[Question], dict[tuple[str, int], int]]:
+    """The questions without a record, and the place of each question's record in the file.
+
+    Raises:
+        ValueError: the file holds records of something else.
+    """
+    questions = [Question(index, sample) for index in range(len(mixture)) for sample in range(protocol.samples)]
+    places = {(mixture[one.position].puzzle.key, one.sample): place for place, one in enumerate(questions)}
+    done = journal.read()
+    others = {Identity(one.model, one.step, one.protocol, one.split) for one in done} - {identity}
+    strangers = [one.key for one in done if (one.key, one.sample) not in places]
+    if others or strangers:
+        got = f"records of {next(iter(others))}" if others else f"a record of {strangers[0]}, which is not asked here"
+        allowed = f"records of {identity} and of these puzzles alone"
+        raise ValueError(problem("out", f"{journal.out} with {got}", allowed, "do choose another out=..."))
+    known = {(one.key, one.sample) for one in done}
+    left = [one for one, (key, _) in zip(questions, places, strict=True) if (key, one.sample) not in known]
+    return left, places
+
+
+def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
+    """What to print on the main process, and how many questions have no answer."""
+    request = parse_request(argv)
+    recipe, rank, processes = request.recipe, state.process_index, state.num_processes
+    if request.endpoint and processes > 1:
         raise ValueError(
-            f"model.max_tokens: got {loaded.max_tokens}; puzzle {posed.index} of part {posed.part} "
-            f"({posed.puzzle.key}) needs {needed.prompt} for its prompt and {needed.answer} for its answer; set "
-            f"model.max_tokens={needed.total} or more, or choose smaller pieces or a smaller grid"
+            problem("endpoint", f"{processes} processes", "one, for it asks several at once", "do start one")
         )
-    limit = min(ceil(1.25 * needed.answer) + 32, loaded.max_tokens - needed.prompt)
-    return _Measured(index, posed.part, needed.prompt, limit)
+    with state.main_process_first():
+        photos = find_photos(recipe.data.photos)
+    mixture = evaluation_mixture(recipe, photos, recipe.eval.final_count)
+    if request.endpoint:
+        protocol = protocol_of(recipe, recipe.endpoint.extra)
+        identity = Identity(request.endpoint.model, None, protocol.name, recipe.eval.split)
+    else:
+        loaded, name, step = load(str(request.checkpoint), recipe)
+        loaded.model.to(state.device)
+        protocol = protocol_of(recipe)
+        identity = Identity(name, step, protocol.name, recipe.eval.split)
+    out = request.out or default_out(recipe, identity)
+    journal = Journal(out, rank)
+    left, places = left_to_ask(journal, mixture, protocol, identity)
+    state.wait_for_everyone()  # nobody writes before all have read
+    journal.open()
+    usage = Usage()
+    try:
+        if request.endpoint:
+            _ask_endpoint(request.endpoint, recipe, mixture, left, journal, identity, usage)
+        else:
+            batches = plan_batches(loaded, mixture, recipe.eval.batch, left)[rank::processes]
+            for answered in answers(
+                loaded, mixture, batches, drawing=protocol.drawing, seed=recipe.seed, progress=rank == 0
+            ):
+                journal.add(_record(question, posed, one, identity) for question, posed, one in answered)
+    finally:
+        journal.close()
+    state.wait_for_everyone()
+    if not state.is_main_process:
+        return "", 0
+    records = journal.gather(places)
+    said = [f"{len(records)} of {len(places)} answers are in {out}", *([usage.describe()] if request.endpoint else [])]
+    return "\n".join([table(summarize(records)) if records else "", *said]), len(places) - len(records)
 
 
-def _longest_first(measured: _Measured) -> tuple[int, int]:
-    return (-measured.prompt - measured.limit, measured.index)
+def _record(question: Question, posed: Posed, completion: Completion, identity: Identity) -> Record:
+    return score_completion(
+        posed, completion, model=identity.model, step=identity.step, protocol=identity.protocol, sample=question.sample
+    )
 
 
-def evaluate(
-    loaded: Loaded,
-    puzzles: Puzzles,
-    *,
-    batch: int,
-    model_name: str,
-    step: int | None = None,
-    protocol: str = "greedy",
-    autocast: torch.dtype | None = None,
-    progress: bool = True,
-    beat: Callable[[], None] = lambda: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> list[Record]:
-    """Ask and score every puzzle, on all processes of the current process group.
+def _ask_endpoint(
+    endpoint: Endpoint, recipe: Recipe, mixture: Mixture, left: Sequence[Question], journal: Journal,
+    identity: Identity, usage: Usage,
+) -> None:  # fmt: skip
+    limits = [recipe.endpoint.max_completion_tokens] * len(left)
+    if recipe.endpoint.max_completion_tokens is None:
+        batches = plan_batches(load_encoder(recipe.model), mixture, 1, left)
+        found = {batch.questions[0]: batch.max_new_tokens for batch in batches}
+        limits = [found[question] for question in left]
 
-    The batches are the same for any number of processes and are dealt to them in turn; the records are gathered on
-    every process. Random states, gradients and training flags stay as they are.
+    def prompt(number: int) -> Prompt:
+        posed = mixture[left[number].position]
+        seed = {"seed": left[number].sample} if recipe.eval.protocol == "sampled" else {}
+        return Prompt(posed.puzzle.messages, posed.example().images, limits[number], seed)
 
-    Args:
-        batch: puzzles per generate call.
-        autocast: compute in this type under torch.autocast; None: in the weights' own.
-        progress: show a progress bar on the main process.
-        beat: called after every batch.
-        stop: asked before every batch; where one process is told to, nothing of the evaluation is kept on any.
+    def deliver(number: int, completion: Completion) -> None:
+        journal.add([_record(left[number], mixture[left[number].position], completion, identity)])
 
-    Returns:
-        One record per puzzle, in the order of the mixture.
+    ask(endpoint, len(left), prompt, deliver, usage)
 
-    Raises:
-        ValueError: see `plan_batches`.
-        EvaluationStoppedError: `stop` has said so.
-    """
-    together = dist.is_available() and dist.is_initialized()
-    rank, processes = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
-    mine = plan_batches(loaded, puzzles, batch)[rank::processes]
-    records: dict[int, Record] = {}
-    device = loaded.model.device.type
-    with (
-        undisturbed(loaded.model),
-        nullcontext() if autocast is None else torch.autocast(device, dtype=autocast),
-        tqdm(
-            total=sum(len(one.indices) for one in mine), desc="evaluating", unit="puzzle", leave=False,
-            disable=rank != 0 or not progress,
-        ) as bar,
-    ):  # fmt: skip
-        for one in mine:
-            if stop():
-                break
-            asked = [puzzles[index] for index in one.indices]
-            prompts = [(posed.puzzle.messages, posed.example().images) for posed in asked]
-            completions = generate(loaded, prompts, max_new_tokens=one.max_new_tokens)
-            for index, posed, completion in zip(one.indices, asked, completions, strict=True):
-                records[index] = score_completion(posed, completion, model=model_name, step=step, protocol=protocol)
-            bar.update(len(asked))
-            beat()
-    own = records if len(records) == sum(len(one.indices) for one in mine) else None
-    shares: list[dict[int, Record] | None] = [own]
-    if together:
-        shares = [None] * processes
-        dist.all_gather_object(shares, own)  # a process without a batch takes part with an empty share
-    records = {}
-    for share in shares:
-        if share is None:
-            raise EvaluationStoppedError("the evaluation was stopped")
-        records |= share
-    return [records[index] for index in range(len(puzzles))]
+
+def main(argv: Sequence[str]) -> int:
+    transformers.logging.set_verbosity_error()
+    state = PartialState()
+    missing = 0
+
+    def work(words: Sequence[str]) -> str:
+        nonlocal missing
+        try:
+            text, missing = report(words, state)
+        except EndpointError as error:
+            raise ValueError(f"{error}; what was answered is kept") from error
+        return text
+
+    status = run_command(argv, USAGE, work, stopped="what is answered is kept, and the same command continues")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    return status or int(missing > 0)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    sys.exit(main(sys.argv[1:]))

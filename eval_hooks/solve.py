@@ -16,9 +16,9 @@ import transformers
 
 from data_mix.images import BadPhoto, load_rgb
 from data_mix.mixture import Posed
+from eval_hooks.evaluate import evaluate
 from eval_hooks.pictures import draw
 from eval_hooks.records import Record, printable
-from eval_hooks.run import evaluate
 from eval_hooks.run_files import find_checkpoint
 from models.load import load_checkpoint
 from recipes.fields import did_you_mean, problem

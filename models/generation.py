@@ -1,4 +1,4 @@
-"""Greedy answers, in batches."""
+"""Answers in batches, greedy or drawn."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from peft import PeftModel
-from transformers import GenerationConfig
+from transformers import GenerationConfig, LogitsProcessorList
 
+from models.drawing import GumbelDraw
 from models.load import Loaded
 from models.tokens import SEQUENCES, encode_prompt
 from tasks.contract import Message
@@ -32,9 +33,14 @@ class Completion:
 
 
 def generate(
-    loaded: Loaded, prompts: list[tuple[list[Message], list[np.ndarray]]], max_new_tokens: int
+    loaded: Loaded,
+    prompts: list[tuple[list[Message], list[np.ndarray]]],
+    max_new_tokens: int,
+    draw: GumbelDraw | None = None,
 ) -> list[Completion]:
     """The most likely token at each step for every (messages, images), in one batch; on the model's device.
+
+    With `draw`, which has a seed for each prompt, tokens are drawn.
 
     Vision placeholder tokens are never written. Sampling settings that came with the model are not used. The model's
     train or eval mode is restored afterwards. `loaded.model` is the plain model or a PeftModel, without a
@@ -59,7 +65,8 @@ def generate(
         suppress_tokens=family.vision_token_ids(processor),
     )
     with evaluating(loaded.model), _generating_by(model, config), torch.no_grad():
-        sequences = model.generate(**batch, synced_gpus=False)
+        drawn = LogitsProcessorList([draw] if draw else [])
+        sequences = model.generate(**batch, synced_gpus=False, logits_processor=drawn)
     written = sequences[:, batch["input_ids"].shape[1] :].tolist()  # (prompts, new tokens)
     seconds = (time.perf_counter() - started) / len(prompts)
     return [_completion(processor, row, set(stop_ids), seconds) for row in written]

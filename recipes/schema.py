@@ -270,8 +270,37 @@ class Eval(Section):
     """Puzzles per generate call."""
     pictures: Annotated[int, Field(ge=0)] = 3
     """Pictures (sheet, the model's assembly, truth) per part and evaluation."""
+    protocol: Literal["greedy", "sampled"] = "greedy"
+    """How `eval_hooks.run` has answers written; training always asks greedily. greedy: the published one."""
+    samples: PositiveInt = 1
+    """Answers per puzzle; more than one with sampled only."""
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    """Of sampled."""
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Of sampled."""
     require: dict[str, dict[str, Share]] = {}
     """{part: {entry: least}}: after the final evaluation the command exits non-zero below it."""
+
+
+class Endpoint(Section):
+    """How an OpenAI-compatible server is asked; which one, the command says."""
+
+    concurrency: PositiveInt = 8
+    """Requests at once."""
+    timeout_s: PositiveInt = 600
+    """Of one try."""
+    retries: Annotated[int, Field(ge=0)] = 6
+    """Tries after the first."""
+    max_requests: PositiveInt | None = None
+    """Tries in all; None: no limit."""
+    max_total_tokens: PositiveInt | None = None
+    """Prompt and completion tokens in all, as the server counts them; None: no limit."""
+    max_completion_tokens: PositiveInt | None = None
+    """Of one answer, for models that think before they answer; None: as in this process, from the reference answer."""
+    key_variable: str = "OPENAI_API_KEY"
+    """Environment variable that holds the key; it may be unset."""
+    extra: dict[str, Any] = {}
+    """Further fields of each request, recorded with the protocol: reasoning_effort, for one."""
 
 
 class Wandb(Section):
@@ -296,6 +325,7 @@ class Recipe(Section):
     data: Data
     train: Train = Train()
     eval: Eval = Eval()
+    endpoint: Endpoint = Endpoint()
     wandb: Wandb = Wandb()
     trainer: dict[str, Any] = {}
     """Verbatim to TRL's SFTConfig: learning_rate, num_train_epochs, max_steps, warmup_steps, ..."""

@@ -10,7 +10,7 @@ from data_mix.curriculum import training_order
 from data_mix.mixture import Mixture, evaluation_mixture, training_mixture
 from data_mix.photos import PhotoSet, find_photos
 from data_mix.scores import Scores
-from eval_hooks.run import plan_batches
+from eval_hooks.evaluate import plan_batches
 from models.flops import Flops, example_flops
 from models.load import Loaded
 from models.outline import Outline

@@ -23,7 +23,7 @@ from data_mix.mixture import evaluation_mixture, training_mixture
 from data_mix.photos import find_photos
 from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
-from eval_hooks.run import EvaluationStoppedError
+from eval_hooks.evaluate import EvaluationStoppedError
 from eval_hooks.summary import check_require
 from eval_hooks.wandb_log import check_wandb, start_wandb
 from models import FAMILIES

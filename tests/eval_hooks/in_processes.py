@@ -9,8 +9,8 @@ import torch.distributed as dist
 
 from data_mix.mixture import evaluation_mixture
 from data_mix.photos import find_photos
+from eval_hooks.evaluate import evaluate
 from eval_hooks.records import write_records
-from eval_hooks.run import evaluate
 from models.load import load_model
 from recipes.loader import load_recipe
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from eval_hooks.evaluate import EvaluationStoppedError, evaluate, plan_batches
 from eval_hooks.records import read_records
-from eval_hooks.run import EvaluationStoppedError, evaluate, plan_batches
 from models.load import load_model
 from models.tokens import answer_ids, prompt_length
 from models.towers import train_towers
@@ -28,16 +28,16 @@ def without_times(records):
 def test_every_puzzle_is_in_one_batch_and_a_batch_is_of_one_part(loaded, mixture_of):
     mixture = mixture_of(5)
     batches = plan_batches(loaded, mixture, batch=2)
-    assert sorted(i for batch in batches for i in batch.indices) == list(range(10))
-    assert [len(batch.indices) for batch in batches].count(1) == 2  # five puzzles of each part make 2 + 2 + 1
-    assert all(len({mixture[i].part for i in batch.indices}) == 1 for batch in batches)
+    assert sorted(question.position for batch in batches for question in batch.questions) == list(range(10))
+    assert [len(batch.questions) for batch in batches].count(1) == 2  # five puzzles of each part make 2 + 2 + 1
+    assert all(len({mixture[question.position].part for question in batch.questions}) == 1 for batch in batches)
 
 
 def test_the_longest_batch_comes_first(loaded, mixture_of):
     mixture = mixture_of(3)
     lengths = []
     for batch in plan_batches(loaded, mixture, batch=1):
-        puzzle = mixture[batch.indices[0]].puzzle
+        puzzle = mixture[batch.questions[0].position].puzzle
         prompt = prompt_length(loaded, puzzle.messages, list(puzzle.image_sizes))
         lengths.append(prompt + batch.max_new_tokens)
     assert lengths == sorted(lengths, reverse=True)

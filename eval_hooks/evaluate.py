@@ -1,0 +1,208 @@
+"""The evaluator: ask a model every puzzle of a mixture and score the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple, Protocol
+
+import torch
+import torch.distributed as dist
+from tqdm import tqdm
+
+from data_mix.mixture import Posed
+from eval_hooks.records import Record, score_completion
+from eval_hooks.undisturbed import undisturbed
+from models.drawing import Drawing, GumbelDraw, draw_seed
+from models.generation import Completion, generate
+from models.lengths import Lengths, example_lengths
+from models.load import Encoder, Loaded
+
+
+class EvaluationStoppedError(RuntimeError):
+    """It was given up, on all processes."""
+
+
+class Puzzles(Protocol):
+    """A mixture, or a plain list of posed puzzles."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Posed: ...
+
+
+class Question(NamedTuple):
+    """One answer to be had."""
+
+    position: int
+    """Of the puzzle in the mixture."""
+    sample: int = 0
+    """Number of the answer, where a puzzle is asked several times."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Questions that are asked together. Which ones does not depend on how many processes there are."""
+
+    questions: tuple[Question, ...]
+    """All of one part."""
+    max_new_tokens: int
+    """Most tokens that a completion may have; one that is not over by then counts as truncated."""
+
+
+@dataclass(frozen=True)
+class _Measured:
+    question: Question
+    part: str
+    prompt: int
+    """Tokens of the prompt with its images."""
+    limit: int
+    """Most tokens of the completion."""
+
+
+def plan_batches(
+    encoder: Encoder, puzzles: Puzzles, batch: int, questions: Sequence[Question] | None = None
+) -> list[Batch]:
+    """Cut questions into batches: part by part, each sorted by length; the longest batches first.
+
+    A puzzle's token limit is 1.25 x the tokens of its reference answer (end of turn included) + 32, rounded up, as far
+    as the model's longest sequence allows; a batch's is the largest of its puzzles'.
+
+    Args:
+        batch: questions per batch.
+        questions: what to ask; None: each puzzle once.
+
+    Raises:
+        ValueError: a puzzle's prompt and reference answer together are longer than the model's longest sequence.
+    """
+    parts: dict[str, list[_Measured]] = {}
+    questions = [Question(index) for index in range(len(puzzles))] if questions is None else questions
+    indices = list(dict.fromkeys(question.position for question in questions))
+    asked = {index: puzzles[index] for index in indices}
+    needed = dict(zip(indices, example_lengths(encoder, [one.puzzle for one in asked.values()]), strict=True))
+    for question in questions:
+        posed = asked[question.position]
+        parts.setdefault(posed.part, []).append(_measured(encoder, question, posed, needed[question.position]))
+    batches = []
+    for part in parts.values():
+        part.sort(key=_longest_first)
+        batches += [part[start : start + batch] for start in range(0, len(part), batch)]
+    batches.sort(key=lambda members: _longest_first(members[0]))  # too little memory shows at once
+    return [Batch(tuple(m.question for m in members), max(m.limit for m in members)) for members in batches]
+
+
+def _measured(encoder: Encoder, question: Question, posed: Posed, needed: Lengths) -> _Measured:
+    if needed.total > encoder.max_tokens:
+        raise ValueError(
+            f"model.max_tokens: got {encoder.max_tokens}; puzzle {posed.index} of part {posed.part} "
+            f"({posed.puzzle.key}) needs {needed.prompt} for its prompt and {needed.answer} for its answer; set "
+            f"model.max_tokens={needed.total} or more, or choose smaller pieces or a smaller grid"
+        )
+    limit = min(ceil(1.25 * needed.answer) + 32, encoder.max_tokens - needed.prompt)
+    return _Measured(question, posed.part, needed.prompt, limit)
+
+
+def _longest_first(measured: _Measured) -> tuple[int, Question]:
+    return (-measured.prompt - measured.limit, measured.question)
+
+
+def answers(
+    loaded: Loaded,
+    puzzles: Puzzles,
+    batches: Sequence[Batch],
+    *,
+    drawing: Drawing | None = None,
+    seed: int = 0,
+    autocast: torch.dtype | None = None,
+    progress: bool = True,
+) -> Generator[list[tuple[Question, Posed, Completion]], None, None]:
+    """What a model in this process answers, batch by batch. Random states, gradients and training flags stay as they
+    are.
+
+    Args:
+        drawing: how tokens are drawn; None: the most likely one each time. An answer depends on its puzzle, its
+            sample's number and the seed alone.
+        autocast: compute in this type under torch.autocast; None: in the weights' own.
+        progress: show a progress bar.
+    """
+    device = loaded.model.device.type
+    with (
+        undisturbed(loaded.model),
+        nullcontext() if autocast is None else torch.autocast(device, dtype=autocast),
+        tqdm(
+            total=sum(len(one.questions) for one in batches), desc="evaluating", unit="answer", leave=False,
+            disable=not progress,
+        ) as bar,
+    ):  # fmt: skip
+        for one in batches:
+            asked = [puzzles[question.position] for question in one.questions]
+            prompts = [(posed.puzzle.messages, posed.example().images) for posed in asked]
+            draw = None
+            if drawing:
+                each = zip(one.questions, asked, strict=True)
+                seeds = [draw_seed(seed, posed.puzzle.key, question.sample) for question, posed in each]
+                draw = GumbelDraw(drawing, seeds)
+            completions = generate(loaded, prompts, one.max_new_tokens, draw)
+            yield list(zip(one.questions, asked, completions, strict=True))
+            bar.update(len(asked))
+
+
+def evaluate(
+    loaded: Loaded,
+    puzzles: Puzzles,
+    *,
+    batch: int,
+    model_name: str,
+    step: int | None = None,
+    protocol: str = "greedy",
+    autocast: torch.dtype | None = None,
+    progress: bool = True,
+    beat: Callable[[], None] = lambda: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> list[Record]:
+    """Ask and score every puzzle, on all processes of the current process group.
+
+    The batches are the same for any number of processes and are dealt to them in turn; the records are gathered on
+    every process. Random states, gradients and training flags stay as they are.
+
+    Args:
+        batch: puzzles per generate call.
+        autocast: compute in this type under torch.autocast; None: in the weights' own.
+        progress: show a progress bar on the main process.
+        beat: called after every batch.
+        stop: asked before every batch; where one process is told to, nothing of the evaluation is kept on any.
+
+    Returns:
+        One record per puzzle, in the order of the mixture.
+
+    Raises:
+        ValueError: see `plan_batches`.
+        EvaluationStoppedError: `stop` has said so.
+    """
+    together = dist.is_available() and dist.is_initialized()
+    rank, processes = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
+    mine = plan_batches(loaded, puzzles, batch)[rank::processes]
+    records: dict[int, Record] = {}
+    if not stop():
+        with closing(answers(loaded, puzzles, mine, autocast=autocast, progress=progress and rank == 0)) as asking:
+            for answered in asking:
+                for question, posed, completion in answered:
+                    records[question.position] = score_completion(
+                        posed, completion, model=model_name, step=step, protocol=protocol
+                    )
+                beat()
+                if stop():
+                    break
+    own = records if len(records) == sum(len(one.questions) for one in mine) else None
+    shares: list[dict[int, Record] | None] = [own]
+    if together:
+        shares = [None] * processes
+        dist.all_gather_object(shares, own)  # a process without a batch takes part with an empty share
+    records = {}
+    for share in shares:
+        if share is None:
+            raise EvaluationStoppedError("the evaluation was stopped")
+        records |= share
+    return [records[index] for index in range(len(puzzles))]

@@ -1,0 +1,33 @@
+"""How answers are asked for. Every record says it, and nothing mixes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from models.drawing import Drawing
+from recipes.schema import Recipe
+
+
+class Protocol(NamedTuple):
+    """How answers are written, and how many to each puzzle."""
+
+    name: str
+    """As records have it: greedy, sampled t=1 p=1, with the further fields of an endpoint's requests behind it."""
+    drawing: Drawing | None
+    """None: the most likely token each time."""
+    samples: int
+
+
+def protocol_of(recipe: Recipe, extra: Mapping[str, Any] | None = None) -> Protocol:
+    """
+    Args:
+        extra: further fields of an endpoint's requests.
+    """
+    asked = recipe.eval
+    further = f" {json.dumps(extra, sort_keys=True)}" if extra else ""
+    if asked.protocol == "greedy":
+        return Protocol(f"greedy{further}", None, 1)
+    name = f"sampled t={asked.temperature:g} p={asked.top_p:g}{further}"
+    return Protocol(name, Drawing(asked.temperature, asked.top_p), asked.samples)
