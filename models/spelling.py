@@ -125,9 +125,7 @@ class Speller:
         return place
 
     def _step(self, place: Place, character: str) -> Place:
-        return self._arrive(
-            place.text + character, [stretch[1:] for stretch in place.ahead if stretch[0] == character]
-        )
+        return self._arrive(place.text + character, [stretch[1:] for stretch in place.ahead if stretch[0] == character])
 
     def _arrive(self, text: str, rests: list[str]) -> Place:
         """After a text of which some stretches have these rests; an empty one has ended."""
