@@ -85,7 +85,9 @@ class Speller:
             end = self._step(end, end.next_characters[0])
         text = end.text[len(place.text) :]
         sure = self._sure(text, end.next_characters)
-        encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        encoded = self._tokenizer(
+            text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
+        )
         tokens, stop = [], 0
         for token, (_, token_stop) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
             if token_stop > sure:
