@@ -113,6 +113,14 @@ def test_answers_of_several_forms_share_a_batch_and_change_nothing_in_each_other
     assert [(one.text, one.num_tokens) for one in together] == [(one.text, one.num_tokens) for one in alone]
 
 
+def test_a_longer_text_that_is_overtaken_is_read_as_it_is_alone(opinionated, conversation):
+    prompts = [(conversation("Solve"), []), (conversation("Solve it right now, please"), [])]
+    grammars = [_grammar(4), _grammar(4, "by_cell")]
+    together = generate_constrained(opinionated, prompts, grammars)
+    alone = [generate_constrained(opinionated, [one], [g])[0] for one, g in zip(prompts, grammars, strict=True)]
+    assert [one.text for one in together] == [one.text for one in alone]
+
+
 @pytest.mark.parametrize("window", [None, 16])
 def test_each_choice_is_the_likeliest_one_when_the_whole_text_is_read_anew(opinionated, prompts, window):
     text_config = opinionated.model.config.get_text_config()
