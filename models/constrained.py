@@ -36,15 +36,35 @@ def generate_constrained(
     asked = [(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True) if not answer.done]
     with evaluating(loaded.model), torch.no_grad():
         if asked:
-            reader = _Reader(loaded)
-            logits = reader.read_prompts([_encode(loaded, prompt, answer.unread) for prompt, answer in asked])
-            _choose(logits, open_answers := [answer for _, answer in asked])
-            while still_open := [row for row, answer in enumerate(open_answers) if not answer.done]:
-                reader.keep(still_open)
-                open_answers = [open_answers[row] for row in still_open]
-                _choose(reader.read([answer.unread for answer in open_answers]), open_answers)
+            _write(_Reader(loaded), [answer for _, answer in asked], [_encode(loaded, *one) for one in asked])
     seconds = (time.perf_counter() - started) / len(prompts)
     return [Completion(answer.place.text, "stop", answer.num_tokens, seconds) for answer in answers]
+
+
+def _write(reader: _Reader, answers: list[_Answer], encoded: list[dict[str, torch.Tensor]]) -> None:
+    """Chooses until all answers are done. encoded: of each, its prompt and its first tokens."""
+    logits = reader.read_prompts(encoded)
+    while True:
+        for likely, answer in zip(logits, answers, strict=True):
+            tokens = sorted(answer.choices)
+            answer.take(tokens[int(likely[tokens].argmax())])
+        rows = [row for row, answer in enumerate(answers) if not answer.done]
+        if not rows:
+            return
+        reader.keep(rows)
+        answers = [answers[row] for row in rows]
+        logits = reader.read([answer.unread for answer in answers])
+
+
+def _encode(loaded: Loaded, prompt: tuple[list[Message], list[np.ndarray]], answer: _Answer) -> dict[str, torch.Tensor]:
+    """A prompt and the first tokens of its answer."""
+    encoded = encode_prompt(loaded, *prompt)
+    count = len(answer.unread)
+    more = {"input_ids": torch.tensor([answer.unread], dtype=torch.long), "attention_mask": torch.ones(1, count)}
+    for name in encoded.keys() & SEQUENCES:
+        added = more.get(name, torch.zeros(1, count))  # answers hold no image tokens
+        encoded[name] = torch.cat([encoded[name], added.to(encoded[name].dtype)], dim=1)
+    return encoded
 
 
 @dataclass
@@ -59,7 +79,7 @@ class _Answer:
     num_tokens: int = 0
     done: bool = False
     choices: dict[int, Place | None] = field(init=False)
-    """The tokens of which one comes next; None ends the answer."""
+    """The tokens of which one comes next, and where each leads; None: the answer ends."""
 
     def __post_init__(self) -> None:
         self.place, self.unread = self.speller.start(), []
@@ -68,25 +88,24 @@ class _Answer:
     def take(self, token: int) -> None:
         """Writes one of `choices`, and what must follow."""
         self.unread = []
-        self._write(token)
+        self._append(token)
         self._go_on()
 
-    def _write(self, token: int) -> None:
+    def _append(self, token: int) -> None:
         reached = self.choices[token]
         self.num_tokens += 1
         self.unread.append(token)
-        if reached is None:
-            self.done = True
-        else:
-            self.place = reached
+        self.done = reached is None
+        self.place = reached or self.place
 
     def _go_on(self) -> None:
+        """Up to the next choice or the end."""
         while not self.done:
             tokens, self.place = self.speller.forced(self.place)
             self.unread += tokens
             self.num_tokens += len(tokens)
             self.choices = {**self.speller.choices(self.place)}
-            if self.place.complete:
+            if self.place.complete:  # with nothing to follow, any end will do
                 self.choices |= dict.fromkeys(self.stop_ids if self.choices else self.stop_ids[:1])
             if not self.choices:
                 raise ValueError(
@@ -95,26 +114,7 @@ class _Answer:
                 )
             if len(self.choices) > 1:
                 return
-            self._write(next(iter(self.choices)))
-
-
-def _choose(logits: torch.Tensor, answers: list[_Answer]) -> None:
-    """logits: (answers, vocabulary)."""
-    for row, answer in zip(logits, answers, strict=True):
-        tokens = sorted(answer.choices)
-        answer.take(tokens[int(row[tokens].argmax())])
-
-
-def _encode(
-    loaded: Loaded, prompt: tuple[list[Message], list[np.ndarray]], tokens: list[int]
-) -> dict[str, torch.Tensor]:
-    """A prompt and the first tokens of its answer."""
-    encoded = encode_prompt(loaded, *prompt)
-    following = {"input_ids": torch.tensor([tokens], dtype=torch.long), "attention_mask": torch.ones(1, len(tokens))}
-    for name in encoded.keys() & SEQUENCES:
-        more = following.get(name, torch.zeros(1, len(tokens)))
-        encoded[name] = torch.cat([encoded[name], more.to(encoded[name].dtype)], dim=1)
-    return encoded
+            self._append(next(iter(self.choices)))
 
 
 class _Reader:
