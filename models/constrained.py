@@ -26,7 +26,8 @@ def generate_constrained(
 
     The model is asked once per choice that the tokens leave: it reads the token chosen last and all that the grammar
     dictates after it together. All answers are in one batch, and none depends on the others. As a grammar is finite,
-    every answer ends, with "stop". Raises ValueError if the tokenizer has no way to write what a grammar asks for.
+    every answer ends, with "stop"; its tokens are counted whether chosen or dictated. Raises ValueError if the
+    tokenizer has no way to write what a grammar asks for.
     """
     if not prompts:
         return []
