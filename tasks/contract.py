@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 from pydantic import BaseModel, ConfigDict
 
+from tasks.grammar import Grammar
 from tasks.photo import Board, Photo, as_photo
 
 Span = tuple[int, int]
@@ -130,6 +131,10 @@ class Task:
     target_of: Callable[[Any, Any], dict[str, Any]] | None = None
     """`target_of(answer, spec)`: the target of a puzzle made elsewhere, of which only the right answer is known; what
     cannot be known is left out, and `score` leaves out the entries that need it. None: no such puzzles are taken."""
+    grammar: Callable[[Any, dict[str, Any]], Grammar] | None = None
+    """`grammar(spec, asked)`: the valid answers to a question, each as `gold` would write it. `asked` is the target's
+    entry of that name, empty if it has none: what the prompt tells, so that no right answer can leak into it. None
+    where valid answers are no such set."""
     data_only: bool = False
     """Its examples come out of datasets alone: `pose` and `render` raise ValueError."""
 

@@ -5,6 +5,7 @@ from tasks.jigshape.answer import REASONS, gold, informative, parse
 from tasks.jigshape.baselines import chance
 from tasks.jigshape.diagnosis import diagnose
 from tasks.jigshape.geometry import board
+from tasks.jigshape.grammar import grammar
 from tasks.jigshape.picture import picture
 from tasks.jigshape.pose import NAME, VERSION, pose, target_of
 from tasks.jigshape.programs import certify, solve_with_vision, solve_without_vision
@@ -34,4 +35,5 @@ TASK = Task(
     solvers={"vision-free solver": solve_without_vision, "joint solver": solve_with_vision},
     certificate=certify,
     caution=caution,
+    grammar=grammar,
 )

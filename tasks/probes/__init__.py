@@ -1,7 +1,7 @@
 """Spatial probes: small questions about where things lie in a picture. For now grid_missing."""
 
 from tasks.contract import Task
-from tasks.probes.answer import REASONS, gold, informative, parse
+from tasks.probes.answer import REASONS, gold, grammar, informative, parse
 from tasks.probes.drawing import NAME, VERSION, picture, pose, render
 from tasks.probes.score import ENTRIES, chance, diagnose, score
 from tasks.probes.spec import Spec, board
@@ -23,4 +23,5 @@ TASK = Task(
     diagnose=diagnose,
     informative=informative,
     picture=picture,
+    grammar=grammar,
 )

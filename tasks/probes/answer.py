@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tasks.contract import Invalid, Span
+from tasks.grammar import Grammar, OneOf
 from tasks.probes.spec import Spec
 from tasks.statements import NUMBER, after_answer, after_noun, last_stated, statements, value
 
@@ -32,6 +33,11 @@ def parse(text: str, spec: Spec) -> int | Invalid:
 def gold(target: dict[str, Any]) -> str:
     """The reference answer: the number alone."""
     return str(target["number"])
+
+
+def grammar(spec: Spec, asked: dict[str, Any]) -> Grammar:
+    """Any cell's number."""
+    return OneOf(tuple(str(number) for number in range(1, spec.grid**2 + 1)))
 
 
 def informative(gold_text: str) -> list[Span]:

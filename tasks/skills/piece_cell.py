@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,11 @@ def ask(jigsaw: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """Any piece, each as likely."""
     piece = int(rng.integers(jigsaw["grid"] ** 2))
     return {"asked": {"pieces": [piece]}, "answer": jigsaw["cells"][piece]}
+
+
+def possible(spec: Spec, asked: dict[str, Any]) -> Iterable[Answer]:
+    """Any cell."""
+    return [[row, column] for row in range(spec.puzzle.grid) for column in range(spec.puzzle.grid)]
 
 
 def parse(text: str, spec: Spec) -> Answer | Invalid:
@@ -83,6 +89,7 @@ TASK = Skill(
     brief="Which cell is piece {0}? Answer [row,column], from 0.",
     parse=parse,
     write=partial(json.dumps, separators=(",", ":")),
+    possible=possible,
     invalid_reasons=("no_cell", "truncated", "out_of_range"),
     chance=chance,
     diagnose=diagnose,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,11 @@ def ask(jigsaw: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """Any piece, each as likely."""
     piece = int(rng.integers(jigsaw["grid"] ** 2))
     return {"asked": {"pieces": [piece]}, "answer": [_WORD_OF[edge] for edge in jigsaw["signatures"][piece]]}
+
+
+def possible(spec: Spec, asked: dict[str, Any]) -> Iterable[Answer]:
+    """Any word on each side."""
+    return map(list, product(_WORD_OF.values(), repeat=len(SIDES)))
 
 
 def parse(text: str, spec: Spec) -> Answer | Invalid:
@@ -96,6 +103,7 @@ TASK = Skill(
     brief="Edges of piece {0}, top, right, bottom, left: tab, blank or flat?",
     parse=parse,
     write=", ".join,
+    possible=possible,
     invalid_reasons=("no_edges", "truncated"),
     chance=chance,
     entries=("correct", "edges", "valid"),

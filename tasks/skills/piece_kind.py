@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,11 @@ def ask(jigsaw: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     return {"asked": {"pieces": [int(rng.choice(of_kind))]}, "answer": KINDS[num_flats]}
 
 
+def possible(spec: Spec, asked: dict[str, Any]) -> Iterable[str]:
+    """Any kind."""
+    return KINDS
+
+
 def parse(text: str, spec: Spec) -> str | Invalid:
     """The kind stated last: after "answer", else after "is", else the last in the text that no "not" precedes."""
     return last_stated(text, _WAYS, one_of(*KINDS), "no_kind")
@@ -63,6 +69,7 @@ TASK = Skill(
     brief="Is piece {0} corner, border or interior?",
     parse=parse,
     write=str,
+    possible=possible,
     invalid_reasons=("no_kind", "truncated"),
     chance=chance,
 ).task()

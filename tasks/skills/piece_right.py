@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,11 @@ def ask(jigsaw: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     return {"asked": {"pieces": [piece]}, "answer": jigsaw["cells"].index([row, column + 1])}
 
 
+def possible(spec: Spec, asked: dict[str, Any]) -> Iterable[int]:
+    """Any other piece."""
+    return [index for index in range(spec.puzzle.grid**2) if index not in asked["pieces"]]
+
+
 def parse(text: str, spec: Spec) -> int | Invalid:
     """The id stated last: after "answer", else after "piece" and the like, else the last; never one after "of"."""
     answer = last_stated(text, _WAYS, int, "no_number")
@@ -52,6 +58,7 @@ TASK = Skill(
     brief="Which piece goes directly right of piece {0}?",
     parse=parse,
     write=str,
+    possible=possible,
     invalid_reasons=("no_number", "truncated", "out_of_range"),
     chance=chance,
 ).task()

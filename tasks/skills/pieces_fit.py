@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,11 @@ def ask(jigsaw: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
+def possible(spec: Spec, asked: dict[str, Any]) -> Iterable[str]:
+    """Either word."""
+    return ("yes", "no")
+
+
 def parse(text: str, spec: Spec) -> str | Invalid:
     """The yes or no stated last: after "answer", else before a stop, else the last in the text."""
     return last_stated(text, _WAYS, one_of("yes", "no"), "no_verdict")
@@ -78,6 +84,7 @@ TASK = Skill(
     brief="Does piece {0} go directly {relation} piece {1}? Answer yes or no.",
     parse=parse,
     write=str,
+    possible=possible,
     invalid_reasons=("no_verdict", "truncated"),
     chance=chance,
     diagnose=diagnose,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from PIL import Image
 
 from tasks import jigshape
 from tasks.contract import Example, Invalid, Photo, Puzzle, Span, Task
+from tasks.grammar import Grammar, OneOf
 from tasks.jigshape.sheet import cut_photo
 from tasks.jigshape.twins import twins
 from tasks.photo import needed
@@ -58,6 +59,8 @@ class Skill:
     parse: Callable[[str, Any], Any]
     write: Callable[[Any], str]
     """`write(answer)`: the answer as text."""
+    possible: Callable[[Any, dict[str, Any]], Iterable[Any]]
+    """`possible(spec, asked)`: the answers that such a question can have."""
     invalid_reasons: tuple[str, ...]
     chance: Callable[[Any], dict[str, dict[str, float]]]
     entries: tuple[str, ...] = ("correct", "valid")
@@ -99,6 +102,10 @@ class Skill:
         """The reference answer: nothing but what is asked for."""
         return self.write(target["answer"])
 
+    def grammar(self, spec: Spec, asked: dict[str, Any]) -> Grammar:
+        """The possible answers, as `gold` writes them."""
+        return OneOf(tuple(self.write(answer) for answer in self.possible(spec, asked)))
+
     def picture(self, puzzle: Puzzle, answer: Any, photo: Photo | None) -> Image.Image:
         """The sheet with the pieces in question framed, the answer and the truth above it."""
         spec = puzzle.spec
@@ -129,4 +136,5 @@ class Skill:
             picture=self.picture,
             detail=detail,
             caution=caution,
+            grammar=self.grammar,
         )

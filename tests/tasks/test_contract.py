@@ -262,6 +262,37 @@ def test_what_reports_draw_is_json(task, spec, photo):
         assert json.loads(json.dumps(report)) == report
 
 
+def _allows(grammar, text, written=""):
+    """Whether stretches of a grammar can make a text."""
+    if written == text:
+        return not grammar.options(written)
+    starts = [written + option for option in grammar.options(written)]
+    return any(_allows(grammar, text, start) for start in starts if text.startswith(start))
+
+
+@each_case
+def test_the_grammar_allows_the_reference_answer_as_it_is_written(task, spec, photo):
+    for seed in range(20):
+        target = task.pose(spec, photo, seed).target
+        grammar = task.grammar(spec, target.get("asked", {}))
+        assert _allows(grammar, task.gold(target))
+        assert not _allows(grammar, f" {task.gold(target)}")
+        assert not _allows(grammar, f"{task.gold(target)}.")
+
+
+@each_case
+def test_choosing_at_random_within_the_grammar_ends_in_a_valid_answer(task, spec, photo):
+    rng = np.random.default_rng(5)
+    for seed in range(20):
+        target = task.pose(spec, photo, seed).target
+        grammar, text = task.grammar(spec, target.get("asked", {})), ""
+        while options := grammar.options(text):
+            assert all(options)
+            assert len(set(options)) == len(options)
+            text += options[rng.integers(len(options))]
+        assert not isinstance(task.parse(text, spec), Invalid), text
+
+
 @each_case
 def test_answers_and_failures_can_be_drawn(task, spec, photo):
     example = task.make(spec, photo, 3)
