@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+import typing
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from math import ceil
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
 from data_mix.mixture import Posed
+from eval_hooks.protocol import GREEDY, Protocol
 from eval_hooks.records import Record, score_completion
 from eval_hooks.undisturbed import undisturbed
-from models.drawing import Drawing, GumbelDraw, draw_seed
+from models.constrained import generate_constrained
+from models.drawing import GumbelDraw, draw_seed
 from models.generation import Completion, generate
 from models.lengths import Lengths, example_lengths
 from models.load import Encoder, Loaded
@@ -25,7 +28,7 @@ class EvaluationStoppedError(RuntimeError):
     """It was given up, on all processes."""
 
 
-class Puzzles(Protocol):
+class Puzzles(typing.Protocol):
     """A mixture, or a plain list of posed puzzles."""
 
     def __len__(self) -> int: ...
@@ -113,7 +116,7 @@ def answers(
     puzzles: Puzzles,
     batches: Sequence[Batch],
     *,
-    drawing: Drawing | None = None,
+    protocol: Protocol = GREEDY,
     seed: int = 0,
     autocast: torch.dtype | None = None,
     progress: bool = True,
@@ -122,8 +125,7 @@ def answers(
     are.
 
     Args:
-        drawing: how tokens are drawn; None: the most likely one each time. An answer depends on its puzzle, its
-            sample's number and the seed alone.
+        seed: where tokens are drawn, an answer depends on its puzzle, its sample's number and this alone.
         autocast: compute in this type under torch.autocast; None: in the weights' own.
         progress: show a progress bar.
     """
@@ -138,15 +140,35 @@ def answers(
     ):  # fmt: skip
         for one in batches:
             asked = [puzzles[question.position] for question in one.questions]
-            prompts = [(posed.puzzle.messages, posed.example().images) for posed in asked]
-            draw = None
-            if drawing:
-                each = zip(one.questions, asked, strict=True)
-                seeds = [draw_seed(seed, posed.puzzle.key, question.sample) for question, posed in each]
-                draw = GumbelDraw(drawing, seeds)
-            completions = generate(loaded, prompts, one.max_new_tokens, draw)
-            yield list(zip(one.questions, asked, completions, strict=True))
+            yield list(zip(one.questions, asked, _write(loaded, one, asked, protocol, seed), strict=True))
             bar.update(len(asked))
+
+
+def _write(loaded: Loaded, batch: Batch, asked: list[Posed], protocol: Protocol, seed: int) -> list[Completion]:
+    prompts = [(posed.puzzle.messages, posed.example().images) for posed in asked]
+    if protocol.constrained:
+        check_grammars(asked)
+        grammars = [one.task.grammar(one.puzzle.spec, one.puzzle.target.get("asked", {})) for one in asked]
+        return generate_constrained(loaded, prompts, grammars)
+    draw = None
+    if protocol.drawing:
+        each = zip(batch.questions, asked, strict=True)
+        seeds = [draw_seed(seed, posed.puzzle.key, question.sample) for question, posed in each]
+        draw = GumbelDraw(protocol.drawing, seeds)
+    return generate(loaded, prompts, batch.max_new_tokens, draw)
+
+
+def check_grammars(puzzles: Iterable[Posed]) -> None:
+    """
+    Raises:
+        ValueError: a puzzle's task has no grammar.
+    """
+    for posed in puzzles:
+        if posed.task.grammar is None:
+            raise ValueError(
+                f"eval.protocol: got constrained, but part {posed.part} is of task {posed.task.name}, which has no "
+                "grammar; allowed are greedy and sampled; set eval.protocol=greedy, or leave the part out"
+            )
 
 
 def evaluate(

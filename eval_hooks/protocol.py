@@ -14,10 +14,16 @@ class Protocol(NamedTuple):
     """How answers are written, and how many to each puzzle."""
 
     name: str
-    """As records have it: greedy, sampled t=1 p=1, with the further fields of an endpoint's requests behind it."""
-    drawing: Drawing | None
+    """As records have it: greedy, constrained, sampled t=1 p=1; further fields of an endpoint's requests behind it."""
+    drawing: Drawing | None = None
     """None: the most likely token each time."""
-    samples: int
+    samples: int = 1
+    constrained: bool = False
+    """Only what the task's grammar allows is written."""
+
+
+GREEDY = Protocol("greedy")
+"""The published one."""
 
 
 def protocol_of(recipe: Recipe, extra: Mapping[str, Any] | None = None) -> Protocol:
@@ -27,7 +33,7 @@ def protocol_of(recipe: Recipe, extra: Mapping[str, Any] | None = None) -> Proto
     """
     asked = recipe.eval
     further = f" {json.dumps(extra, sort_keys=True)}" if extra else ""
-    if asked.protocol == "greedy":
-        return Protocol(f"greedy{further}", None, 1)
+    if asked.protocol != "sampled":
+        return Protocol(f"{asked.protocol}{further}", constrained=asked.protocol == "constrained")
     name = f"sampled t={asked.temperature:g} p={asked.top_p:g}{further}"
     return Protocol(name, Drawing(asked.temperature, asked.top_p), asked.samples)

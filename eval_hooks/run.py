@@ -24,7 +24,7 @@ from accelerate import PartialState
 from data_mix.mixture import Mixture, Posed, evaluation_mixture
 from data_mix.photos import find_photos
 from eval_hooks.endpoint import Endpoint, EndpointError, Prompt, Usage, ask
-from eval_hooks.evaluate import Question, answers, plan_batches
+from eval_hooks.evaluate import Question, answers, check_grammars, plan_batches
 from eval_hooks.journal import Journal
 from eval_hooks.protocol import Protocol, protocol_of
 from eval_hooks.records import Record, score_completion
@@ -80,6 +80,9 @@ def parse_request(argv: Sequence[str]) -> Request:
     if (url is None) != (model is None):
         line.problems.append(problem("endpoint_model", "one without the other", "endpoint= beside it", "do give both"))
     recipe = line.recipe()
+    if url and recipe.eval.protocol == "constrained":
+        allowed = "greedy | sampled where an endpoint is asked, whose tokens are its own"
+        raise ValueError(problem("eval.protocol", "constrained", allowed, "do set eval.protocol=greedy"))
     use = recipe.endpoint
     endpoint = None
     if url and model:
@@ -159,6 +162,8 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
         loaded.model.to(state.device)
         protocol = protocol_of(recipe)
         identity = Identity(name, step, protocol.name, recipe.eval.split)
+    if protocol.constrained:
+        check_grammars(mixture)
     out = request.out or default_out(recipe, identity)
     journal = Journal(out, rank)
     left, places = left_to_ask(journal, mixture, protocol, identity)
@@ -170,9 +175,7 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
             _ask_endpoint(request.endpoint, recipe, mixture, left, journal, identity, usage)
         else:
             batches = plan_batches(loaded, mixture, recipe.eval.batch, left)[rank::processes]
-            for answered in answers(
-                loaded, mixture, batches, drawing=protocol.drawing, seed=recipe.seed, progress=rank == 0
-            ):
+            for answered in answers(loaded, mixture, batches, protocol=protocol, seed=recipe.seed, progress=rank == 0):
                 journal.add(_record(question, posed, one, identity) for question, posed, one in answered)
     finally:
         journal.close()

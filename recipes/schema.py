@@ -270,8 +270,9 @@ class Eval(Section):
     """Puzzles per generate call."""
     pictures: Annotated[int, Field(ge=0)] = 3
     """Pictures (sheet, the model's assembly, truth) per part and evaluation."""
-    protocol: Literal["greedy", "sampled"] = "greedy"
-    """How `eval_hooks.run` has answers written; training always asks greedily. greedy: the published one."""
+    protocol: Literal["greedy", "sampled", "constrained"] = "greedy"
+    """How `eval_hooks.run` has answers written; training always asks greedily. greedy: the published one. constrained:
+    the likeliest of the tokens that spell a valid answer."""
     samples: PositiveInt = 1
     """Answers per puzzle; more than one with sampled only."""
     temperature: Annotated[float, Field(gt=0)] = 1.0
