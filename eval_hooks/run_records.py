@@ -60,8 +60,8 @@ def read_runs(folder: Path) -> Found:
     files = sorted(path for path in folder.rglob("records/*.jsonl") if path.is_file())
     if not files:
         raise ValueError(
-            f"runs: got {folder}, which holds no records/*.jsonl; allowed: a folder of runs; do name one in which a run "
-            "was evaluated"
+            f"runs: got {folder}, which holds no records/*.jsonl; allowed: a folder of runs; do name one in which a "
+            "run was evaluated"
         )
     runs: dict[str, list[Record]] = {}
     skipped, read = [], []
@@ -115,7 +115,7 @@ def _check(record: Record) -> None:
     except ValueError as error:
         raise ValueError(f"got a spec that {record.task} does not know: {error}") from error
     if not all(type(value) in (int, float) and 0 <= value <= 1 for value in record.scores.values()):
-        raise ValueError(f"scores: got {str(record.scores):.80}; allowed: numbers in [0, 1]")
+        raise ValueError(f"scores: got {record.scores!s:.80}; allowed: numbers in [0, 1]")
     if TASKS[record.task].primary not in record.scores:
         raise ValueError(f"scores: got none of {TASKS[record.task].primary}, which ranks")
 
