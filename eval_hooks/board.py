@@ -37,7 +37,7 @@ class BoardKind(NamedTuple):
     split: str
     protocol: str
     parts: tuple[PartKind, ...]
-    """By name."""
+    """By name, numbers in it as numbers."""
 
     @property
     def id(self) -> str:
@@ -105,9 +105,9 @@ class Board:
     rows: tuple[Row, ...]
     apart: tuple[Apart, ...]
 
-    def score(self, row: Row) -> Estimate | None:
-        """What ranks: the mean over the parts beyond chance; None for a reference that lacks a part."""
-        return row.beyond.get(CHANCE) if len(row.parts) == len(self.kind.parts) else None
+    def score(self, row: Row, guesser: str = CHANCE) -> Estimate | None:
+        """A row's mean beyond a guesser; beyond chance it ranks. None for a reference that lacks a part."""
+        return row.beyond.get(guesser) if len(row.parts) == len(self.kind.parts) else None
 
     def entries(self, part: PartKind) -> list[str]:
         """The score entries that a row has on a part: the primary, then in the task's order."""

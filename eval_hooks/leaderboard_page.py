@@ -60,9 +60,10 @@ def page(boards: Sequence[Board], skipped: Sequence[Skipped]) -> str:
 </head>
 <body>
 <h1>Leaderboard</h1>
-<p>Score: mean over the parts of the primary score beyond random guessing, (x - c) / (1 - c). All numbers are percent;
-below them the 95 % interval. Grey rows are references and have no rank. Rows with the same sign in the last column
-answered the very same puzzles.</p>
+<p>Score: mean over the parts of the primary score beyond {CHANCE} guessing, (x - c) / (1 - c). All numbers are percent;
+below them the 95 % interval. Rows with the same sign in the last column answered the very same puzzles. Grey rows are
+references without a rank: guessers, programs that have learnt nothing, and what others published of other puzzles of
+the kind.</p>
 <div class="filters">{_select("protocol", "protocol", options)}{_select("version", "task version", options)}\
 {_select("split", "split", options)}<label><input type="checkbox" name="best"> only each run's best</label></div>
 <p id="nothing" hidden>No board fits these filters.</p>
@@ -173,7 +174,7 @@ def _main_columns(board: Board) -> list[_Column]:
     return [
         *_NAMES,
         _Column("score", f"beyond {CHANCE}", "down", lambda row: _number(board.score(row), whisker=True)),
-        *(_Column("score", f"beyond {guesser}", "down", _beyond(guesser)) for guesser in others),
+        *(_Column("score", f"beyond {guesser}", "down", _beyond(board, guesser)) for guesser in others),
         *(_column(part, TASKS[part.task].primary) for part in board.kind.parts),
         _Column("puzzles", "", "down", _puzzles),
     ]
@@ -190,8 +191,8 @@ def _column(part: PartKind, entry: str) -> _Column:
     return _Column(one_line(part.name, 40), entry, "down", cell)
 
 
-def _beyond(guesser: str) -> Callable[[Row], _Cell]:
-    return lambda row: _number(row.beyond.get(guesser))
+def _beyond(board: Board, guesser: str) -> Callable[[Row], _Cell]:
+    return lambda row: _number(board.score(row, guesser))
 
 
 def _puzzles(row: Row) -> _Cell:

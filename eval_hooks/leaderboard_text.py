@@ -89,15 +89,16 @@ def table_csv(boards: Sequence[Board]) -> str:
         about = [kind.id, _cell(kind.split), _cell(kind.protocol), "; ".join(kind.versions)]
         for row in board.rows:
             own = [row.kind, row.rank, int(row.best), _cell(row.run), _cell(row.model), row.step, row.puzzles]
-            for part, entry, score in _means(row):
+            for part, entry, score in _means(board, row):
                 reach = [f"{score.low:.6f}", f"{score.high:.6f}"] if score.n else ["", ""]
                 writer.writerow([*about, *own, _cell(part), entry, score.n, f"{score.mean:.6f}", *reach])
     return file.getvalue()
 
 
-def _means(row: Row) -> Iterator[tuple[str, str, Estimate]]:
-    for guesser, score in row.beyond.items():
-        yield "", f"beyond {guesser}", score
+def _means(board: Board, row: Row) -> Iterator[tuple[str, str, Estimate]]:
+    for guesser in board.guessers:
+        if (overall := board.score(row, guesser)) is not None:
+            yield "", f"beyond {guesser}", overall
     for name, part in row.parts.items():
         for entry, score in part.entries.items():
             yield name, entry, score

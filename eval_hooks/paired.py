@@ -61,8 +61,8 @@ def compare_scores(one: Mapping[str, float], other: Mapping[str, float]) -> Diff
         p, test = mcnemar(differences.count(1), differences.count(-1)), "McNemar"
     else:
         p, test = sign_flips(differences), "sign flips"
-    means = [math.fsum(scores) / len(keys) for scores in (first, second)]
-    return Difference(len(keys), *means, math.fsum(differences) / len(keys), low, high, p, test)
+    mean, mean_other, difference = (math.fsum(each) / len(keys) for each in (first, second, differences))
+    return Difference(len(keys), mean, mean_other, difference, low, high, p, test)
 
 
 def mcnemar(gained: int, lost: int) -> float:

@@ -7,10 +7,12 @@ task versions, splits, protocols, parts or specs come to another board.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from statistics import fmean
+from typing import Any
 
 from eval_hooks.baselines import PROTOCOL as OF_PROGRAMS
 from eval_hooks.board import (
@@ -43,8 +45,18 @@ def boards(answers: Iterable[Answers], solved: Solved) -> list[Board]:
     for each in answers:
         if each.protocol != OF_PROGRAMS:
             kinds.setdefault(_kind(each), []).append(each)
-    order = sorted(kinds, key=lambda kind: (kind.protocol, kind.split, -len(kind.parts), kind))
-    return [_board(kind, kinds, solved) for kind in order]
+    return [_board(kind, kinds, solved) for kind in sorted(kinds, key=_place)]
+
+
+def _place(kind: BoardKind) -> tuple[Any, ...]:
+    """Large boards first, of alike ones that of the newest versions."""
+    names = [_natural(part.name) for part in kind.parts]
+    return -len(kind.parts), names, kind.protocol, kind.split, [-part.version for part in kind.parts], kind
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Puts 4x4 before 12x12."""
+    return [(len(piece) if piece.isdigit() else 0, piece) for piece in re.split(r"(\d+)", name)]
 
 
 def _kind(answers: Answers) -> BoardKind:
@@ -53,7 +65,9 @@ def _kind(answers: Answers) -> BoardKind:
         specs = {json.dumps(record.spec, sort_keys=True): spec_of(record) for record in records}
         texts = sorted({json.dumps(spec.model_dump(mode="json"), sort_keys=True) for spec in specs.values()})
         parts.append(PartKind(name, records[0].task, records[0].version, tuple(texts)))
-    return BoardKind(answers.split, answers.protocol, tuple(sorted(parts)))
+    return BoardKind(
+        answers.split, answers.protocol, tuple(sorted(parts, key=lambda part: (_natural(part.name), part)))
+    )
 
 
 def _board(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Answers]], solved: Solved) -> Board:

@@ -33,7 +33,7 @@ def _guessers(kind: BoardKind, chances: Mapping[str, Chance]) -> Iterator[Row]:
             for part in kind.parts
             if guesser in chances[part.name]
         }
-        yield Row("guesser", "", guesser, None, parts, over_parts(parts), note="exact expectation")
+        yield Row("guesser", "", guesser, None, parts, over_parts(parts))
 
 
 def _programs(kind: BoardKind, asked: Asked, chances: Mapping[str, Chance], solved: Solved) -> Iterator[Row]:
@@ -61,8 +61,7 @@ def _published(kind: BoardKind, asked: Asked, chances: Mapping[str, Chance]) -> 
             models.setdefault(model, {})[part.name] = result
             sources[model] = figure.source
     for model, parts in models.items():
-        note = f"published, on other puzzles of the kind: {sources[model]}"
-        yield Row("published", "", model, None, parts, over_parts(parts), note=note)
+        yield Row("published", "", model, None, parts, over_parts(parts), note=sources[model])
 
 
 def _exactly(means: Mapping[str, float]) -> dict[str, Estimate]:
