@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, NamedTuple
 
 from eval_hooks.intervals import Estimate, estimate, estimate_beyond_chance, mean_of
-from eval_hooks.records import Record
-from eval_hooks.run_records import spec_of
 from tasks import TASKS
 
 CHANCE = "random"
@@ -142,19 +141,17 @@ def over_parts(parts: Mapping[str, PartResult]) -> dict[str, Estimate]:
     }
 
 
-def chance_of(records: Sequence[Record]) -> dict[str, dict[str, float]]:
-    """What guessers earn on these puzzles of one part; those that a puzzle has not are left out."""
-    counts: dict[str, int] = {}
-    chances: dict[str, Chance] = {}
-    for record in records:
-        text = json.dumps(record.spec, sort_keys=True)
-        counts[text] = counts.get(text, 0) + 1
-        if text not in chances:
-            chances[text] = TASKS[record.task].chance(spec_of(record))
-    rows, weights = list(chances.values()), list(counts.values())
+def chance_of(task: str, specs: Iterable[str]) -> dict[str, dict[str, float]]:
+    """What guessers earn on the puzzles of one part; those that a puzzle has not are left out.
+
+    Args:
+        specs: of each puzzle, as JSON.
+    """
+    counts = Counter(specs)
+    rows = [TASKS[task].chance(TASKS[task].Spec.model_validate_json(spec)) for spec in counts]
     return {
         guesser: {
-            entry: fmean([row[guesser][entry] for row in rows], weights)
+            entry: fmean([row[guesser][entry] for row in rows], counts.values())
             for entry in rows[0][guesser]
             if all(entry in row[guesser] for row in rows)
         }

@@ -71,7 +71,7 @@ def make(runs: Path) -> Leaderboard:
     found = read_runs(runs)
     solved, unreadable = _solved()
     found = found._replace(skipped=[*found.skipped, *unreadable])
-    ranked = boards(found.answers, solved)
+    ranked = boards(found.entrants, solved)
     if not ranked:
         reasons = "; ".join(f"{each.name}: {each.reason}" for each in found.skipped[:3]) or "programs' answers only"
         raise ValueError(problem("runs", f"{runs}: nothing to rank ({reasons})", "scored answers", "do name others"))

@@ -1,4 +1,4 @@
-"""Boards out of answers: who is ranked against whom, and who stands apart.
+"""Boards out of entrants: who is ranked against whom, and who stands apart.
 
 A row's score is the mean over the board's parts of its primary score beyond chance, (x - c) / (1 - c). Answers of other
 task versions, splits, protocols, parts or specs come to another board.
@@ -28,21 +28,20 @@ from eval_hooks.board import (
     part_result,
 )
 from eval_hooks.intervals import beyond_chance
-from eval_hooks.records import Record
 from eval_hooks.references import references
-from eval_hooks.run_records import Answers, spec_of
+from eval_hooks.run_records import Entrant
 from eval_hooks.summary import Solved
 from tasks import TASKS
 
 
-def boards(answers: Iterable[Answers], solved: Solved) -> list[Board]:
+def boards(entrants: Iterable[Entrant], solved: Solved) -> list[Board]:
     """One board for each set of parts that somebody answered; who lacks parts of a larger one is named there, too.
 
     Args:
-        solved: what programs earned, by puzzle. Programs among the answers get no board.
+        solved: what programs earned, by puzzle. Programs among the entrants get no board.
     """
-    kinds: dict[BoardKind, list[Answers]] = {}
-    for each in answers:
+    kinds: dict[BoardKind, list[Entrant]] = {}
+    for each in entrants:
         if each.protocol != OF_PROGRAMS:
             kinds.setdefault(_kind(each), []).append(each)
     return [_board(kind, kinds, solved) for kind in sorted(kinds, key=_place)]
@@ -59,26 +58,24 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(len(piece) if piece.isdigit() else 0, piece) for piece in re.split(r"(\d+)", name)]
 
 
-def _kind(answers: Answers) -> BoardKind:
-    parts = []
-    for name, records in answers.parts.items():
-        specs = {json.dumps(record.spec, sort_keys=True): spec_of(record) for record in records}
-        texts = sorted({json.dumps(spec.model_dump(mode="json"), sort_keys=True) for spec in specs.values()})
-        parts.append(PartKind(name, records[0].task, records[0].version, tuple(texts)))
-    return BoardKind(
-        answers.split, answers.protocol, tuple(sorted(parts, key=lambda part: (_natural(part.name), part)))
-    )
+def _kind(entrant: Entrant) -> BoardKind:
+    parts = [
+        PartKind(name, answers[0].task, answers[0].version, tuple(sorted({answer.spec for answer in answers})))
+        for name, answers in entrant.parts.items()
+    ]
+    parts.sort(key=lambda part: _natural(part.name))
+    return BoardKind(entrant.split, entrant.protocol, tuple(parts))
 
 
-def _board(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Answers]], solved: Solved) -> Board:
+def _board(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Entrant]], solved: Solved) -> Board:
     own = kinds[kind]
-    asked: dict[str, dict[str, Record]] = {part.name: {} for part in kind.parts}
-    for answers in own:
-        for part, records in answers.parts.items():
-            asked[part] |= {record.key: record for record in records}
-    chances = {part: chance_of(list(records.values())) for part, records in asked.items()}
+    asked = {
+        part.name: {answer.key: answer.spec for entrant in own for answer in entrant.parts[part.name]}
+        for part in kind.parts
+    }
+    chances = {part.name: chance_of(part.task, asked[part.name].values()) for part in kind.parts}
     best = _best(own, chances)
-    rows = [replace(_row(answers, chances), best=index in best) for index, answers in enumerate(own)]
+    rows = [replace(_row(entrant, chances), best=index in best) for index, entrant in enumerate(own)]
     guessers = tuple(dict.fromkeys(guesser for chance in chances.values() for guesser in chance))
     board = Board(kind, guessers, (), tuple(_apart(kind, kinds)))
 
@@ -94,29 +91,29 @@ def _board(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Answers]], solved
     return replace(board, rows=tuple(placed))
 
 
-def _row(answers: Answers, chances: Mapping[str, Chance]) -> Row:
-    parts = {}
-    for name, records in answers.parts.items():
-        scored = ((record.key, record.scores) for record in records)
-        parts[name] = part_result(records[0].task, scored, chances[name])
-    keys = sorted({record.key for records in answers.parts.values() for record in records})
+def _row(entrant: Entrant, chances: Mapping[str, Chance]) -> Row:
+    parts = {
+        name: part_result(answers[0].task, ((answer.key, answer.scores) for answer in answers), chances[name])
+        for name, answers in entrant.parts.items()
+    }
+    keys = sorted({answer.key for answers in entrant.parts.values() for answer in answers})
     puzzles = blake2b(json.dumps(keys).encode(), digest_size=2).hexdigest()
-    return Row("run", answers.run, answers.model, answers.step, parts, over_parts(parts), puzzles)
+    return Row("run", entrant.run, entrant.model, entrant.step, parts, over_parts(parts), puzzles)
 
 
-def _best(rows: Sequence[Answers], chances: Mapping[str, Chance]) -> set[int]:
+def _best(rows: Sequence[Entrant], chances: Mapping[str, Chance]) -> set[int]:
     """The index of each run's best row. The earlier step wins a tie.
 
     Rows are judged by the puzzles that all of the run's rows answered, where there are such in every part: a checkpoint
     that was lucky on few must not beat one that did well on many.
     """
     runs: dict[str, list[int]] = {}
-    for index, answers in enumerate(rows):
-        runs.setdefault(answers.run, []).append(index)
+    for index, entrant in enumerate(rows):
+        runs.setdefault(entrant.run, []).append(index)
     best = set()
     for indices in runs.values():
         keys = {
-            part: set.intersection(*({record.key for record in rows[index].parts[part]} for index in indices))
+            part: set.intersection(*({answer.key for answer in rows[index].parts[part]} for index in indices))
             for part in rows[indices[0]].parts
         }
         common = keys if all(keys.values()) else None
@@ -125,19 +122,19 @@ def _best(rows: Sequence[Answers], chances: Mapping[str, Chance]) -> set[int]:
     return best
 
 
-def _score_on(keys: Mapping[str, set[str]] | None, answers: Answers, chances: Mapping[str, Chance]) -> float:
+def _score_on(keys: Mapping[str, set[str]] | None, entrant: Entrant, chances: Mapping[str, Chance]) -> float:
     """The score on these puzzles of each part; on all for None."""
     scores = []
-    for part, records in answers.parts.items():
-        primary = TASKS[records[0].task].primary
-        mean = fmean(record.scores[primary] for record in records if keys is None or record.key in keys[part])
+    for part, answers in entrant.parts.items():
+        primary = TASKS[answers[0].task].primary
+        mean = fmean(answer.scores[primary] for answer in answers if keys is None or answer.key in keys[part])
         scores.append(beyond_chance(mean, chances[part][CHANCE][primary]))
     return fmean(score or 0.0 for score in scores)
 
 
-def _apart(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Answers]]) -> Iterator[Apart]:
-    for other, rows in kinds.items():
+def _apart(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Entrant]]) -> Iterator[Apart]:
+    for other, entrants in kinds.items():
         if (other.split, other.protocol) == (kind.split, kind.protocol) and set(other.parts) < set(kind.parts):
             missing = ", ".join(part.name for part in kind.parts if part not in other.parts)
-            for answers in rows:
-                yield Apart(answers.run, answers.model, answers.step, f"no records of part {missing}")
+            for entrant in entrants:
+                yield Apart(entrant.run, entrant.model, entrant.step, f"no records of part {missing}")

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping
 from eval_hooks.board import BoardKind, Chance, PartResult, Row, over_parts, part_result, result_of
 from eval_hooks.intervals import Estimate
 from eval_hooks.published import published
-from eval_hooks.records import Record
-from eval_hooks.run_records import spec_of
 from eval_hooks.summary import Solved
 from tasks import TASKS
 
-Asked = Mapping[str, Mapping[str, Record]]
-"""Part -> key of each puzzle that a row of the board answered -> a record of it."""
+Asked = Mapping[str, Mapping[str, str]]
+"""Part -> key of each puzzle that a row of the board answered -> its spec, as JSON."""
 
 
 def references(kind: BoardKind, asked: Asked, chances: Mapping[str, Chance], solved: Solved) -> list[Row]:
@@ -23,7 +21,7 @@ def references(kind: BoardKind, asked: Asked, chances: Mapping[str, Chance], sol
         chances: part -> what guessers earn there.
         solved: what programs earned, by puzzle.
     """
-    return [*_guessers(kind, chances), *_programs(kind, asked, chances, solved), *_published(kind, asked, chances)]
+    return [*_guessers(kind, chances), *_programs(kind, asked, chances, solved), *_published(kind, chances)]
 
 
 def _guessers(kind: BoardKind, chances: Mapping[str, Chance]) -> Iterator[Row]:
@@ -51,11 +49,11 @@ def _programs(kind: BoardKind, asked: Asked, chances: Mapping[str, Chance], solv
             yield Row("program", "", program, None, parts, over_parts(parts), note="; ".join(lacking))
 
 
-def _published(kind: BoardKind, asked: Asked, chances: Mapping[str, Chance]) -> Iterator[Row]:
+def _published(kind: BoardKind, chances: Mapping[str, Chance]) -> Iterator[Row]:
     models: dict[str, dict[str, PartResult]] = {}
     sources: dict[str, str] = {}
     for part in kind.parts:
-        specs = [spec_of(record) for record in asked[part.name].values()]
+        specs = [TASKS[part.task].Spec.model_validate_json(spec) for spec in part.specs]
         for model, figure in published(part.task, specs, kind.protocol).items():
             result = result_of(part.task, _exactly(figure.means), chances[part.name])
             models.setdefault(model, {})[part.name] = result

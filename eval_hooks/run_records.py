@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -11,11 +11,23 @@ from typing import NamedTuple
 
 from eval_hooks.records import Record, printable, read_records
 from tasks import TASKS
-from tasks.contract import Spec
 
 
-class Answers(NamedTuple):
-    """Of one checkpoint (or model) of one run, under one protocol, on one split; of one version of each task."""
+class Answer(NamedTuple):
+    """What ranking needs of a record. Texts are left where they are: thousands of them for each checkpoint."""
+
+    key: str
+    sample: int
+    part: str
+    task: str
+    version: int
+    spec: str
+    """JSON, with today's defaults for fields that did not exist then."""
+    scores: dict[str, float]
+
+
+class Entrant(NamedTuple):
+    """One checkpoint (or model) of one run, under one protocol, on one split; of one version of each task."""
 
     run: str
     """The run's folder, below the folder of runs."""
@@ -23,8 +35,8 @@ class Answers(NamedTuple):
     step: int | None
     protocol: str
     split: str
-    parts: dict[str, list[Record]]
-    """Part -> its records, no answer twice."""
+    parts: dict[str, list[Answer]]
+    """Part -> its answers, none twice."""
 
 
 class Skipped(NamedTuple):
@@ -37,7 +49,7 @@ class Skipped(NamedTuple):
 class Found(NamedTuple):
     """What a folder of runs holds."""
 
-    answers: list[Answers]
+    entrants: list[Entrant]
     skipped: list[Skipped]
     files: list[Path]
     """Those that were read."""
@@ -63,47 +75,44 @@ def read_runs(folder: Path) -> Found:
             f"runs: got {folder}, which holds no records/*.jsonl; allowed: a folder of runs; do name one in which a "
             "run was evaluated"
         )
-    runs: dict[str, list[Record]] = {}
+    runs: dict[str, dict[_Giver, list[Answer]]] = {}
     skipped, read = [], []
     for path in files:
         name = one_line(path.relative_to(folder).as_posix())
         try:
             records, torn_bytes = read_records(path)
-            for record in records:
-                _check(record)
+            answers = [_answer(record) for record in records]
         except (ValueError, OSError) as error:
             skipped.append(Skipped(name, one_line(str(error).removeprefix(f"{path}, "), 300)))
             continue
         if torn_bytes:
             skipped.append(Skipped(name, f"its last line of {torn_bytes} bytes is unfinished; the others are used"))
-        runs.setdefault(path.parent.parent.relative_to(folder).as_posix(), []).extend(records)
+        givers = runs.setdefault(path.parent.parent.relative_to(folder).as_posix(), {})
+        for record, answer in zip(records, answers, strict=True):
+            giver = _Giver(record.model, record.step, record.protocol, record.split)
+            givers.setdefault(giver, []).append(answer)
         read.append(path)
-    answers = []
-    for run, records in runs.items():
+    entrants = []
+    for run, givers in runs.items():
         name = one_line(folder.resolve().name if run == "." else run)
-        for each in _by_giver(name, records):
-            if isinstance(each, Skipped):
-                skipped.append(each)
-            else:
-                answers.append(each)
-    return Found(answers, skipped, read)
+        for giver, given in givers.items():
+            for parts in _by_version(given):
+                mixed = [part for part, own in parts.items() if len({answer.task for answer in own}) > 1]
+                if mixed:
+                    skipped.append(Skipped(name, f"part {one_line(mixed[0])} holds puzzles of several tasks"))
+                else:
+                    entrants.append(Entrant(name, *giver, parts))
+    return Found(entrants, skipped, read)
 
 
-def spec_of(record: Record) -> Spec:
-    """The record's spec, with today's defaults for fields that did not exist then.
-
-    Raises:
-        ValueError: the task does not know such a spec.
-    """
-    return _spec(record.task, json.dumps(record.spec, sort_keys=True))
+class _Giver(NamedTuple):
+    model: str
+    step: int | None
+    protocol: str
+    split: str
 
 
-@lru_cache(maxsize=1024)
-def _spec(task: str, text: str) -> Spec:
-    return TASKS[task].Spec.model_validate_json(text)
-
-
-def _check(record: Record) -> None:
+def _answer(record: Record) -> Answer:
     """
     Raises:
         ValueError: the record is none that can be ranked.
@@ -111,32 +120,29 @@ def _check(record: Record) -> None:
     if record.task not in TASKS:
         raise ValueError(f"task: got {one_line(record.task)}; allowed: {', '.join(TASKS)}")
     try:
-        spec_of(record)
+        spec = _with_defaults(record.task, json.dumps(record.spec, sort_keys=True))
     except ValueError as error:
         raise ValueError(f"got a spec that {record.task} does not know: {error}") from error
     if not all(type(value) in (int, float) and 0 <= value <= 1 for value in record.scores.values()):
         raise ValueError(f"scores: got {record.scores!s:.80}; allowed: numbers in [0, 1]")
     if TASKS[record.task].primary not in record.scores:
         raise ValueError(f"scores: got none of {TASKS[record.task].primary}, which ranks")
+    return Answer(record.key, record.sample, record.part, record.task, record.version, spec, record.scores)
 
 
-def _by_giver(run: str, records: Iterable[Record]) -> Iterator[Answers | Skipped]:
-    givers: dict[tuple[str, int | None, str, str], list[Record]] = {}
-    for record in records:
-        givers.setdefault((record.model, record.step, record.protocol, record.split), []).append(record)
-    for (model, step, protocol, split), given in givers.items():
-        versions: dict[str, set[int]] = {}
-        for record in given:
-            versions.setdefault(record.task, set()).add(record.version)
-        # scored again after a change of a task: a row for each version, as they are never mixed
-        for chosen in product(*[[(task, version) for version in sorted(found)] for task, found in versions.items()]):
-            parts: dict[str, dict[tuple[str, int], Record]] = {}
-            for record in given:
-                if (record.task, record.version) in chosen:
-                    parts.setdefault(record.part, {}).setdefault((record.key, record.sample), record)
-            mixed = [part for part, own in parts.items() if len({record.task for record in own.values()}) > 1]
-            if mixed:
-                yield Skipped(run, f"part {one_line(mixed[0])} holds puzzles of several tasks")
-            else:
-                own = {part: list(each.values()) for part, each in parts.items()}
-                yield Answers(run, model, step, protocol, split, own)
+@lru_cache(maxsize=1024)
+def _with_defaults(task: str, text: str) -> str:
+    return json.dumps(TASKS[task].Spec.model_validate_json(text).model_dump(mode="json"), sort_keys=True)
+
+
+def _by_version(answers: Sequence[Answer]) -> Iterator[dict[str, list[Answer]]]:
+    """Part -> its answers; several times if a task was scored again after a change, as versions are never mixed."""
+    versions: dict[str, set[int]] = {}
+    for answer in answers:
+        versions.setdefault(answer.task, set()).add(answer.version)
+    for chosen in product(*[[(task, version) for version in sorted(found)] for task, found in versions.items()]):
+        parts: dict[str, dict[tuple[str, int], Answer]] = {}
+        for answer in answers:
+            if (answer.task, answer.version) in chosen:
+                parts.setdefault(answer.part, {}).setdefault((answer.key, answer.sample), answer)
+        yield {part: list(own.values()) for part, own in parts.items()}

@@ -148,7 +148,7 @@ def test_references_stand_among_the_rows_and_have_no_rank(runs):
     folder = runs("one", some(0.8))
     solved = {("joint solver", f"jigshape-4x4-{index}"): {"pa": 1.0, "em": 1.0} for index in range(6)}
     solved |= {("vision-free solver", f"jigshape-4x4-{index}"): {"pa": 0.5} for index in range(5)}
-    (board,) = boards(read_runs(folder).answers, solved)
+    (board,) = boards(read_runs(folder).entrants, solved)
     names = [row.model if row.kind != "run" else row.run for row in board.rows]
     assert names == [
         "joint solver", "Gemma3-12B SFT", "Qwen3-VL-8B SFT", "one", "GPT-5.5 zero-shot", "flats only",
@@ -278,3 +278,11 @@ def test_a_hostile_name_is_no_formula_and_breaks_no_table(runs):
     lines = [line for line in markdown(made.boards, []).splitlines() if line.startswith("|")]
     assert {line.replace("\\|", "").count("|") for line in lines} == {8}
     assert "\\[x\\](y)&lt;b&gt;" in "".join(lines)
+
+
+def test_the_chance_of_a_part_with_several_specs_is_that_of_its_puzzles(runs):
+    small = [record_of(index, 0.5) for index in range(2)]
+    (board,) = make(runs("one", [*small, record_of(2, 0.5, spec={"grid": 8})])).boards
+    chance = next(row for row in board.rows if row.model == CHANCE)
+    assert chance.parts["4x4"].entries["pa"].mean == pytest.approx((2 / 16 + 1 / 64) / 3)
+    assert [row for row in board.rows if row.kind == "published"] == []

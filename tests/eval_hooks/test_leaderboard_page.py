@@ -13,8 +13,8 @@ import pytest
 
 from eval_hooks.leaderboard_page import page
 from eval_hooks.ranking import boards
-from eval_hooks.records import Record
-from eval_hooks.run_records import Answers, Skipped, one_line
+from eval_hooks.run_records import Answer, Entrant, Skipped, one_line
+from tasks import TASKS
 
 HOSTILE = [
     "</script><script>document.title='x'</script>", '"><img src=x onerror=alert(1)>', "../../x", "a\x00\x1b[2J\nb",
@@ -23,20 +23,11 @@ HOSTILE = [
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-def record_of(index, pa, **changes):
-    fields = {
-        "key": f"jigshape-{index}", "task": "jigshape", "version": 2, "split": "eval", "part": "4x4", "index": index,
-        "spec": {"grid": 4}, "photo_id": None, "seed": index, "target": {}, "prompt_hash": "", "text": "{}",
-        "finish_reason": "stop", "completion_tokens": 1, "answer": None, "invalid": None,
-        "scores": {"pa": pa, "em": float(pa == 1)}, "seconds": 0.0, "sample": 0, "protocol": "greedy", "model": "m",
-        "step": 1,
-    }  # fmt: skip
-    return Record(**fields | changes)
-
-
-def answers_of(run, pa, *, step=1, split="eval", protocol="greedy", model="m", part="4x4"):
-    records = [record_of(index, pa, step=step, split=split, part=part) for index in range(5)]
-    return Answers(one_line(run), model, step, protocol, split, {part: records})
+def entrant_of(run, pa, *, step=1, split="eval", protocol="greedy", model="m", part="4x4"):
+    spec = json.dumps(TASKS["jigshape"].Spec(grid=4).model_dump(mode="json"))
+    scores = {"pa": pa, "em": float(pa == 1)}
+    answers = [Answer(f"jigshape-{index}", 0, part, "jigshape", 2, spec, scores) for index in range(5)]
+    return Entrant(one_line(run), model, step, protocol, split, {part: answers})
 
 
 class Page(HTMLParser):
@@ -62,7 +53,7 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_and_reaches_for_nothing_outside():
-    text = page(boards([answers_of("one", 0.5)], {}), [])
+    text = page(boards([entrant_of("one", 0.5)], {}), [])
     parsed = Page(text)
     assert parsed.open == []
     assert {name for _, attributes in parsed.tags for name in attributes} & {"src", "href", "action"} == set()
@@ -73,7 +64,7 @@ def test_the_page_is_whole_and_reaches_for_nothing_outside():
 
 
 def test_the_pages_policy_allows_its_own_script_and_no_other():
-    text = page(boards([answers_of("one", 0.5)], {}), [])
+    text = page(boards([entrant_of("one", 0.5)], {}), [])
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = next(a["content"] for tag, a in Page(text).tags if tag == "meta" and "http-equiv" in a)
@@ -84,8 +75,8 @@ def test_the_pages_policy_allows_its_own_script_and_no_other():
 @pytest.mark.parametrize("name", HOSTILE, ids=lambda name: ascii(name[:12]))
 def test_a_hostile_name_is_shown_as_text_and_does_nothing(name):
     skipped = [Skipped(one_line(name), one_line(name))]
-    plain = Page(page(boards([answers_of("a", 0.5)], {}), [Skipped("a", "a")]))
-    given = [answers_of(name, 0.5, split=name, protocol=name, model=name, part=name)]
+    plain = Page(page(boards([entrant_of("a", 0.5)], {}), [Skipped("a", "a")]))
+    given = [entrant_of(name, 0.5, split=name, protocol=name, model=name, part=name)]
     text = page(boards(given, {}), skipped)
     text.encode("utf-8")
     assert len(text) < 100_000
@@ -102,12 +93,12 @@ def test_a_hostile_name_is_shown_as_text_and_does_nothing(name):
 
 
 def test_a_thousand_rows_stay_a_small_page():
-    given = [answers_of(f"run-{index}", 0.5, step=index) for index in range(1000)]
+    given = [entrant_of(f"run-{index}", 0.5, step=index) for index in range(1000)]
     assert len(page(boards(given, {}), [])) < 5_000_000
 
 
 def test_sections_carry_what_the_filters_ask_for():
-    given = [answers_of("a", 0.5), answers_of("b", 0.5, split="test"), answers_of("c", 0.5, protocol="k=5")]
+    given = [entrant_of("a", 0.5), entrant_of("b", 0.5, split="test"), entrant_of("c", 0.5, protocol="k=5")]
     parsed = Page(page(boards(given, {}), []))
     sections = [{k: json.loads(v) for k, v in a.items() if k != "id"} for tag, a in parsed.tags if tag == "section"]
     assert {(*s["data-protocol"], *s["data-split"], *s["data-version"]) for s in sections} == {
@@ -155,9 +146,9 @@ def chromium(file, tmp_path):
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_browser_sorts_filters_and_has_nothing_to_complain_about(width, tmp_path):
     given = [
-        answers_of("b", 0.75, step=10), answers_of("a", 0.25, step=9), answers_of("a", 0.5, step=100),
-        answers_of(HOSTILE[0], 0.5, split="test", model=HOSTILE[1]), answers_of("a", 0.5, split="test"),
-        answers_of("a", 0.25, split="test", step=2),
+        entrant_of("b", 0.75, step=10), entrant_of("a", 0.25, step=9), entrant_of("a", 0.5, step=100),
+        entrant_of(HOSTILE[0], 0.5, split="test", model=HOSTILE[1]), entrant_of("a", 0.5, split="test"),
+        entrant_of("a", 0.25, split="test", step=2),
     ]  # fmt: skip
     text = page(boards(given, {}), [Skipped(HOSTILE[0], HOSTILE[0])])
     file = tmp_path / "leaderboard.html"
