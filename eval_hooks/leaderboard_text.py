@@ -51,11 +51,15 @@ def _table(board: Board) -> Iterator[str]:
     yield _line(["---:", ":---", ":---", *["---:"] * (len(heads) - 3)])
     for row in board.rows:
         means = [row.parts[p.name].entries.get(TASKS[p.task].primary) if p.name in row.parts else None for p in parts]
-        mark = "**" if row.best else "" if row.kind == "run" else "*"
+        name, model = _safe(row.run or row.kind), _safe(one_line(row.model, 60))
+        if row.kind != "run":
+            name, model = f"*{name}*", f"*{model}*{f' ({_safe(row.note)})' if row.note else ''}"
+        elif row.best:
+            name = f"**{name}**"
         cells = [
             "" if row.rank is None else str(row.rank),
-            f"{mark}{_safe(row.run or row.kind)}{mark}",
-            f"{mark if row.kind != 'run' else ''}{_safe(one_line(row.model, 60))}{mark if row.kind != 'run' else ''}",
+            name,
+            model,
             "" if row.step is None else str(row.step),
             *map(_percent, [board.score(row), *means]),
             f"{row.n} {row.puzzles}" if row.n else "",

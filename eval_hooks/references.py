@@ -39,8 +39,8 @@ def _programs(kind: BoardKind, asked: Asked, chances: Mapping[str, Chance], solv
         parts: dict[str, PartResult] = {}
         lacking = []
         for part in kind.parts:
-            keys = asked[part.name]
-            scored = [(key, solved[program, key]) for key in keys if (program, key) in solved]
+            keys, primary = asked[part.name], TASKS[part.task].primary
+            scored = [(key, own) for key in keys if primary in (own := solved.get((program, key), {}))]
             if len(scored) == len(keys):
                 parts[part.name] = part_result(part.task, scored, chances[part.name])
             elif scored:

@@ -9,6 +9,7 @@ import pytest
 from eval_hooks import leaderboard
 from eval_hooks.board import CHANCE
 from eval_hooks.leaderboard import main, make
+from eval_hooks.leaderboard_page import page
 from eval_hooks.leaderboard_text import COLUMNS, markdown, table_csv
 from eval_hooks.published import figures, published
 from eval_hooks.ranking import boards
@@ -278,6 +279,13 @@ def test_a_hostile_name_is_no_formula_and_breaks_no_table(runs):
     lines = [line for line in markdown(made.boards, []).splitlines() if line.startswith("|")]
     assert {line.replace("\\|", "").count("|") for line in lines} == {8}
     assert "\\[x\\](y)&lt;b&gt;" in "".join(lines)
+
+
+def test_published_rows_name_their_source_wherever_they_stand(runs):
+    made = make(runs("one", some(0.5)))
+    assert "| *published* | *Gemma3-12B SFT* (arXiv 2607.27670v2) |" in markdown(made.boards, [])
+    shown = 'Gemma3-12B SFT <span class="tag">published</span><small>arXiv 2607.27670v2</small>'
+    assert shown in page(made.boards, [])
 
 
 def test_the_chance_of_a_part_with_several_specs_is_that_of_its_puzzles(runs):
