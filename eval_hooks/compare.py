@@ -15,7 +15,8 @@ from pathlib import Path
 
 from eval_hooks.diagnose import Kind, kind_of, read_parts
 from eval_hooks.paired import Difference, compare_scores
-from eval_hooks.records import Record, printable
+from eval_hooks.records import Record
+from eval_hooks.run_records import Answer, answer_of, one_line
 from recipes.command import CommandLine, run_command
 from recipes.fields import problem, shown
 from recipes.text_table import aligned
@@ -72,17 +73,19 @@ def compare_part(part: str, one: Sequence[Record], other: Sequence[Record]) -> P
         one, other: the records of one part, each of one model, step, protocol and split.
 
     Raises:
-        ValueError: they are of different tasks, versions, splits or protocols, and so no comparison.
+        ValueError: they are of different tasks, versions, splits or protocols, and so no comparison; or of a task that
+            is not here, or without scores in [0, 1].
     """
     kinds = [{f"{r.task} version {r.version}, {r.split} split, {r.protocol}" for r in side} for side in (one, other)]
     if len(kinds[0] | kinds[1]) > 1:
-        got = " against ".join(printable(" and ".join(sorted(kind)))[:120] for kind in kinds)
+        got = " against ".join(one_line(" and ".join(sorted(kind))) for kind in kinds)
         allowed = "one task, version, split and protocol"
-        raise ValueError(problem(f"part {printable(part)}", got, allowed, "do score both alike, or leave the part out"))
-    task = TASKS[one[0].task]
-    keys = [{record.key for record in side} for side in (one, other)]
+        raise ValueError(problem(f"part {one_line(part)}", got, allowed, "do score both alike, or leave the part out"))
+    first, second = ([answer_of(record) for record in side] for side in (one, other))
+    task = TASKS[first[0].task]
+    keys = [{answer.key for answer in side} for side in (first, second)]
     entries = sorted(task.entries, key=lambda entry: entry != task.primary)
-    found = {entry: compare_scores(_scores(one, entry), _scores(other, entry)) for entry in entries}
+    found = {entry: compare_scores(_scores(first, entry), _scores(second, entry)) for entry in entries}
     return PartComparison(
         part=part,
         primary=task.primary,
@@ -93,12 +96,12 @@ def compare_part(part: str, one: Sequence[Record], other: Sequence[Record]) -> P
     )
 
 
-def _scores(records: Sequence[Record], entry: str) -> dict[str, float]:
+def _scores(answers: Sequence[Answer], entry: str) -> dict[str, float]:
     """Key -> mean of the puzzle's samples that the entry applies to."""
     by_key: dict[str, list[float]] = {}
-    for record in records:
-        if entry in record.scores:
-            by_key.setdefault(record.key, []).append(record.scores[entry])
+    for answer in answers:
+        if entry in answer.scores:
+            by_key.setdefault(answer.key, []).append(answer.scores[entry])
     return {key: sum(scores) / len(scores) for key, scores in by_key.items()}
 
 
@@ -138,7 +141,7 @@ def _p(p: float) -> str:
 
 def _of(kind: Kind) -> str:
     step = "" if kind.step is None else f" at step {kind.step}"
-    return f"{printable(kind.model)[:80]}{step}".replace("\n", "\\n")
+    return f"{one_line(kind.model, 80)}{step}"
 
 
 def report(argv: Sequence[str]) -> str:

@@ -81,7 +81,7 @@ def read_runs(folder: Path) -> Found:
         name = one_line(path.relative_to(folder).as_posix())
         try:
             records, torn_bytes = read_records(path)
-            answers = [_answer(record) for record in records]
+            answers = [answer_of(record) for record in records]
         except (ValueError, OSError) as error:
             skipped.append(Skipped(name, one_line(str(error).removeprefix(f"{path}, "), 300)))
             continue
@@ -112,8 +112,9 @@ class _Giver(NamedTuple):
     split: str
 
 
-def _answer(record: Record) -> Answer:
-    """
+def answer_of(record: Record) -> Answer:
+    """What counts of a record.
+
     Raises:
         ValueError: the record is none that can be ranked.
     """

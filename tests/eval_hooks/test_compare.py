@@ -123,6 +123,21 @@ def test_other_versions_splits_and_protocols_are_refused(change, said):
         compare_part("4x4", one, [dataclasses.replace(each, **change) for each in one])
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"task": "chess"}, "task: got chess; allowed: jigshape"),
+        ({"scores": {"pa": "1"}}, "allowed: numbers in"),
+        ({"scores": {"pa": 2.0}}, "allowed: numbers in"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(change, said, tmp_path, capsys):
+    file = tmp_path / "other.jsonl"
+    write_records(file, [record_of(0, 1.0, **change)])
+    assert main([f"records={file}", f"against={file}"]) == 2
+    assert said in capsys.readouterr().err
+
+
 @pytest.fixture
 def files(tmp_path):
     one, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
