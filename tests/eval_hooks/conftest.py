@@ -103,21 +103,32 @@ def _messages(path: Path) -> Iterator[bytes]:
 def _read_offline_runs(folder: Path) -> tuple[set[str], dict[str, Any], list[dict[str, Any]]]:
     """All offline runs below `folder`, oldest first: (run ids, config, history rows)."""
     ids, config, history = set(), {}, []
+    for record in _offline_messages(folder):
+        kind = record.WhichOneof("record_type")
+        if kind == "run":
+            ids.add(record.run.run_id)
+            config |= {u.key or "/".join(u.nested_key): json.loads(u.value_json) for u in record.run.config.update}
+        elif kind == "history":
+            items = record.history.item
+            history.append({"/".join(i.nested_key) or i.key: json.loads(i.value_json) for i in items})
+    return ids, config, history
+
+
+def _offline_messages(folder: Path) -> Iterator[pb.Record]:
     for path in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
         for message in _messages(path):
             record = pb.Record()
             record.ParseFromString(message)
-            kind = record.WhichOneof("record_type")
-            if kind == "run":
-                ids.add(record.run.run_id)
-                config |= {u.key or "/".join(u.nested_key): json.loads(u.value_json) for u in record.run.config.update}
-            elif kind == "history":
-                items = record.history.item
-                history.append({"/".join(i.nested_key) or i.key: json.loads(i.value_json) for i in items})
-    return ids, config, history
+            yield record
 
 
 @pytest.fixture(scope="session")
 def read_offline_runs() -> Callable[[Path], tuple[set[str], dict[str, Any], list[dict[str, Any]]]]:
     """`read_offline_runs(folder)`: all offline W&B runs below a run folder as (ids, config, history rows)."""
     return _read_offline_runs
+
+
+@pytest.fixture(scope="session")
+def offline_messages() -> Callable[[Path], list[pb.Record]]:
+    """`offline_messages(folder)`: all that the offline W&B runs below a folder hold, oldest first."""
+    return lambda folder: list(_offline_messages(folder))
