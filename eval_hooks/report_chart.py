@@ -9,7 +9,7 @@ from data_mix.document import escaped
 from eval_hooks.intervals import Estimate
 
 _LEFT, _RIGHT, _TOP, _HEIGHT, _BELOW = 44, 12, 12, 260, 34
-_STEP = 108
+_STEP = 140
 _MOST_APART = 8.0
 _COLORS = 7
 _LABEL = 15
@@ -22,7 +22,7 @@ _SHAPES = (
 )
 
 STYLE = """
-.chart { min-width: 22rem; width: 100%; height: auto; font: 12px system-ui, sans-serif }
+.chart { width: 100%; height: auto; font: 12px system-ui, sans-serif }
 .chart text { fill: var(--dim) }
 .chart .rule { stroke: var(--line) }
 .chart path.line, .legend path.line { fill: none; stroke: currentColor; stroke-width: 1.5 }
@@ -80,8 +80,8 @@ def curve(labels: Sequence[str], joined: Sequence[bool], series: Sequence[Series
     )
     height = _TOP + _HEIGHT + _BELOW
     return (
-        f'<div class="wide"><svg class="chart" style="max-width:{1.35 * width:.0f}px" viewBox="0 0 {width} {height}" '
-        f'role="img" aria-label="{escaped(what)}">{rules}{names}{drawn}</svg></div>\n'
+        f'<div class="wide"><svg class="chart" style="min-width:{0.7 * width:.0f}px;max-width:{width}px" '
+        f'viewBox="0 0 {width} {height}" role="img" aria-label="{escaped(what)}">{rules}{names}{drawn}</svg></div>\n'
         f'<ul class="legend">{legend}</ul>\n'
     )
 
@@ -112,7 +112,7 @@ def _mark(at: int, series: Series, x: float, y: float) -> str:
 
 
 def _class(at: int, series: Series) -> str:
-    return f"{series.kind} c{at % _COLORS}"
+    return f"{series.kind} c{1 + (at - 1) % (_COLORS - 1) if at else 0}"  # the first colour is the run's alone
 
 
 def _short(label: str) -> str:

@@ -81,8 +81,8 @@ def page(
     step = "" if kind.step is None else f", step {kind.step}"
     body = "".join(
         [
-            f"<p>{escaped(f'{kind.split} split, {kind.protocol} protocol')}. Scores are percentages; what follows a "
-            "score in brackets is its 95 % interval for other puzzles of the kind.</p>\n",
+            f"<p>{escaped(f'{kind.split} split, {kind.protocol} protocol')}. Scores are percentages; what "
+            "stands below or after one is its 95 % interval, for other puzzles of the kind.</p>\n",
             _headline(numbers),
             scores_section(numbers),
             charts_section(numbers),
@@ -147,13 +147,13 @@ def _displacement(numbers: Mapping[str, PartNumbers]) -> str:
 
 
 def _figure(image: Image.Image, alt: str) -> str:
-    return _image(Drawn(lossless(image), *image.size), alt)
+    return _image(Drawn(lossless(image), *image.size), alt, "map")
 
 
-def _image(image: Drawn, alt: str) -> str:
-    return (
-        f'<figure><img src="{image.url}" alt="{escaped(alt)}" width="{image.width}" height="{image.height}"></figure>\n'
-    )
+def _image(image: Drawn, alt: str, kind: str) -> str:
+    """An image of this class; a wide one is scrolled on a phone, as it would be too small to see."""
+    size = f'width="{image.width}" height="{image.height}" style="--width:{image.width}px"'
+    return f'<figure class="{kind}"><img src="{image.url}" alt="{escaped(alt)}" {size}></figure>\n'
 
 
 def _gallery(gallery: Mapping[str, Sequence[Shown]], no_photos: str) -> str:
@@ -174,7 +174,7 @@ def _case(shown: Shown, seen: set[str], no_photos: str) -> str:
     sample = f", sample {record.sample}" if record.sample else ""
     title = f"{shown.case.kind}: puzzle {record.index}{sample}, {primary} {100 * record.scores[primary]:.1f}"
     invalid = f'<p class="bad">invalid: {one_line(record.invalid)}</p>\n' if record.invalid is not None else ""
-    images = "".join(_image(image, "the answer, drawn") for image in shown.images)
+    images = "".join(_image(image, "the answer, drawn", "drawn") for image in shown.images)
     lacking = f'<p class="note">No picture: {escaped(shown.lacking)}.</p>\n' if shown.lacking and not no_photos else ""
     scores = ", ".join(f"{entry} {100 * score:.1f}" for entry, score in record.scores.items())
     photo, key = (escaped(clip(each, MOST_NAME)) for each in (record.photo_id or "none", record.key))
@@ -267,6 +267,10 @@ def _asked(part: PartNumbers) -> str:
 _STYLE = """
 body { max-width: 70rem }
 small, .note { color: var(--dim) }
+small { font-size: .75rem }
+.map { width: 30rem }
+.drawn { overflow-x: auto; display: block }
+.drawn img { max-width: none; width: min(var(--width), max(100%, 44rem)) }
 section > h3 { margin-top: 1.25rem }
 .tiles { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1rem 0 .5rem }
 .tile { padding: .6rem 1rem; background: var(--soft); border-radius: .5rem }
@@ -274,10 +278,11 @@ section > h3 { margin-top: 1.25rem }
 .tile span { color: var(--dim); font-size: .85rem }
 .tile p { margin: 0; font-size: .9rem }
 th[scope=row] { color: inherit }
-td, thead th { white-space: nowrap }
+th, td { white-space: nowrap; padding-right: .6rem }
+@media (max-width: 40rem) { th[scope=row] { white-space: normal; min-width: 6.5rem } }
 .own > * { font-weight: 600 }
 .own small { font-weight: normal }
-.ref > * { color: var(--dim); font-size: .875rem }
+.ref > * { color: var(--dim); font-size: .8rem; padding-top: 0; padding-bottom: 0 }
 .ref th { padding-left: 1rem }
 .bar { position: relative; width: 7rem; height: .6rem; margin: .15rem 0; background: var(--soft) }
 .bar i { position: absolute; top: 0; bottom: 0 }

@@ -30,19 +30,19 @@ def scores_section(numbers: Mapping[str, PartNumbers]) -> str:
         shown = [entry for entry in entries if not entry.startswith(f"{primary}_")]
         rows = ""
         for name, part in parts.items():
-            cells = "".join(_cell(part.scores.get(entry)) for entry in shown)
             n = part.summary.n
-            shares = "".join(
-                f"<td>{100 * count / n:.1f}</td>" for count in (part.summary.invalid, part.summary.truncated)
-            )
-            rows += (
-                f'<tr class="own"><th scope="row">{escaped(name)}</th>{cells}<td></td>{shares}'
-                f"<td>{part.summary.completion_tokens / n:.0f}</td><td>{_counted(part)}</td></tr>\n"
-            )
+            cells = [_cell(part.scores.get(entry)) for entry in shown]
+            cells.insert(1, "<td></td>")
+            cells += [f"<td>{100 * count / n:.1f}</td>" for count in (part.summary.invalid, part.summary.truncated)]
+            cells += [f"<td>{part.summary.completion_tokens / n:.0f}</td>", f"<td>{_counted(part)}</td>"]
+            rows += f'<tr class="own"><th scope="row">{escaped(name)}</th>{"".join(cells)}</tr>\n'
             rows += "".join(_reference_row(part, reference, shown) for reference in part.references)
-        head = _head("", *shown, "model beyond it", "invalid", "truncated", "tokens", "n")
+        head = _head("", shown[0], "beyond", *shown[1:], "invalid", "cut", "tokens", "n")
         sections.append(f"<h3>{escaped(task)}</h3>\n{_table(head, rows)}")
-    return f"<section><h2>Scores</h2>\n{''.join(sections)}</section>\n"
+    sources = dict.fromkeys(ref.source for part in numbers.values() for ref in part.references if ref.source)
+    note = "beyond: the model's score beyond that guesser's. cut: at the token limit. tokens: of an answer, on average."
+    note += f" published: {', '.join(sources)}, of other puzzles of the kind." if sources else ""
+    return f'<section><h2>Scores</h2>\n{"".join(sections)}<p class="note">{escaped(note)}</p></section>\n'
 
 
 def _counted(part: PartNumbers) -> str:
@@ -52,16 +52,14 @@ def _counted(part: PartNumbers) -> str:
 
 def _reference_row(part: PartNumbers, reference: Reference, entries: Sequence[str]) -> str:
     means = [reference.means.get(entry) for entry in entries]
-    cells = "".join(f"<td>{'-' if mean is None else f'{100 * mean:.1f}'}</td>" for mean in means)
+    cells = [f"<td>{'-' if mean is None else f'{100 * mean:.1f}'}</td>" for mean in means]
     chance = reference.means.get(part.summary.primary)
     beyond = None if chance is None else beyond_chance(part.primary.mean, chance)
-    told = f"{100 * beyond:+.1f}" if reference.kind == "guesser" and beyond is not None else ""
-    note = f"<br><small>published, {escaped(reference.source)}</small>" if reference.source else ""
-    kind = "" if reference.kind == "published" else f" <small>{reference.kind}</small>"
-    name = f"{escaped(reference.name)}{kind}{note}"
-    return (
-        f'<tr class="ref"><th scope="row">{name}</th>{cells}<td>{told}</td><td></td><td></td><td></td><td></td></tr>\n'
+    cells.insert(
+        1, f"<td>{100 * beyond:+.1f}</td>" if reference.kind == "guesser" and beyond is not None else "<td></td>"
     )
+    name = f"{escaped(reference.name)} <small>{reference.kind}</small>"
+    return f'<tr class="ref"><th scope="row">{name}</th>{"".join(cells)}<td colspan="4"></td></tr>\n'
 
 
 def charts_section(numbers: Mapping[str, PartNumbers]) -> str:
@@ -74,14 +72,11 @@ def charts_section(numbers: Mapping[str, PartNumbers]) -> str:
         series = [Series("this model", "run", [part.primary for part in ordered])]
         named = {ref.name: ref.kind for part in ordered for ref in part.references if primary in ref.means}
         for name, kind in sorted(named.items(), key=lambda item: ("guesser", "program", "published").index(item[1])):
-            told = f"{name} (published)" if kind == "published" else name
-            series.append(Series(told, kind, [_mean_of_reference(part, name) for part in ordered]))
+            series.append(Series(f"{name} ({kind})", kind, [_mean_of_reference(part, name) for part in ordered]))
         what = f"{primary} of {task} by part: the same numbers as in the table of scores"
         chart = curve([place.part for place in placed], [place.joined for place in placed], series, what)
         charts.append(f"<h3>{escaped(task)}: {escaped(primary)} by part</h3>\n{chart}")
-    note = (
-        "Lines join parts that differ in whole numbers alone. Published figures are of other puzzles of the same kind."
-    )
+    note = "Lines join parts that differ in whole numbers alone."
     return f'<section><h2>Curve</h2>\n{"".join(charts)}<p class="note">{note}</p></section>\n'
 
 
@@ -125,7 +120,8 @@ def _bar(score: Estimate | None, guessers: Mapping[str, float | None]) -> str:
     )
     low, high = 100 * max(0.0, score.low), 100 * min(1.0, score.high)
     return (
-        f'<td>{_score(score)}<div class="bar"><i class="fill" style="width:{100 * score.mean:.1f}%"></i>'
+        f"<td>{100 * score.mean:.1f} <small>({interval(score)})</small>"
+        f'<div class="bar"><i class="fill" style="width:{100 * score.mean:.1f}%"></i>'
         f'<i class="reach" style="left:{low:.1f}%;width:{high - low:.1f}%"></i>{ticks}</div></td>'
     )
 
@@ -189,11 +185,9 @@ def _head(*names: str) -> str:
 
 
 def _cell(score: Estimate | None) -> str:
-    return f"<td>{'-' if score is None else _score(score)}</td>"
-
-
-def _score(score: Estimate) -> str:
-    return f"{100 * score.mean:.1f} <small>({interval(score)})</small>"
+    if score is None:
+        return "<td>-</td>"
+    return f"<td>{100 * score.mean:.1f}<br><small>{interval(score)}</small></td>"
 
 
 def interval(score: Estimate) -> str:
