@@ -33,6 +33,6 @@ form.addEventListener("submit", (event) => {
   link.href = URL.createObjectURL(new Blob([saved], { type: "application/json" }));
   link.download = `answers-${name}.json`;
   link.click();
-  URL.revokeObjectURL(link.href);
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 });
 count();
