@@ -78,7 +78,7 @@ def page(
         numbers: by part; so is `gallery`.
         no_photos: why no photo could be had; empty where that is not so.
     """
-    step = "" if kind.step is None else f", step {kind.step}"
+    title = " ".join(clip(kind.model, MOST_NAME).split()) + ("" if kind.step is None else f", step {kind.step}")
     body = "".join(
         [
             f"<p>{escaped(f'{kind.split} split, {kind.protocol} protocol')}. Scores are percentages; what "
@@ -95,7 +95,7 @@ def page(
             _reproduce(kind, numbers, origin),
         ]
     )
-    return sealed_document(f"{one_line(kind.model)}{step}", body, style=report_chart.STYLE + _STYLE)
+    return sealed_document(title, body, style=report_chart.STYLE + _STYLE)
 
 
 def _headline(numbers: Mapping[str, PartNumbers]) -> str:
