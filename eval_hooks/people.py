@@ -76,7 +76,8 @@ def parse_request(argv: Sequence[str]) -> Request:
     """
     line = CommandLine(argv, ("split", "count", "answers", "out"))
     split, count = line.choice("split", ("test", "eval"), "test"), line.number("count", 10)
-    answers = Path(line.text("answers") or "").expanduser() if line.text("answers") else None
+    given = line.text("answers")
+    answers = None if given is None else Path(given).expanduser()
     if answers is not None:
         if not answers.is_file():
             line.problems.append(problem("answers", shown(str(answers)), "a file", "do name one that a form saved"))

@@ -48,6 +48,8 @@ _OWN = ("records", "out", "part", "model", "cases")
 _PICTURE_BYTES = 2_800_000
 """Of all pictures together, so that a page can be sent by mail."""
 _MOST_BYTES = 160_000
+_ENVIRONMENT = "environment.json"
+"""In a run's folder."""
 _LIBRARIES = ("torch", "transformers", "numpy", "pillow")
 
 
@@ -144,6 +146,7 @@ def _shown(case: Case, photos: Mapping[str, FilePhoto], most_bytes: int) -> Show
 
 def _origin(request: Request, kind: Kind) -> Origin:
     content = request.records.read_bytes()
+    environment = request.records.resolve().parent.parent / _ENVIRONMENT
     versions = {"Python": platform.python_version()} | {name: metadata.version(name) for name in _LIBRARIES}
     return Origin(
         file=str(request.records),
@@ -151,7 +154,7 @@ def _origin(request: Request, kind: Kind) -> Origin:
         num_bytes=len(content),
         versions=versions,
         recipe=None if request.recipe is None else to_yaml(request.recipe),
-        recipe_name=None if request.recipe is None else request.recipe.name,
+        environment=environment.read_text(encoding="utf-8") if environment.is_file() else None,
     )
 
 

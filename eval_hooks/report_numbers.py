@@ -17,6 +17,7 @@ from eval_hooks.paired import Difference, compare_scores
 from eval_hooks.published import published
 from eval_hooks.records import Record
 from eval_hooks.summary import PartSummary, Solved, summarize
+from recipes.fields import problem
 from tasks import TASKS
 
 
@@ -78,6 +79,10 @@ def part_numbers(part: str, records: Sequence[Record], solved: Solved) -> PartNu
     said = diagnose_part(part, records).said
     summary = summarize(records, solved)[part]
     task = TASKS[summary.task]
+    unranked = sum(task.primary not in record.scores for record in records)
+    if unranked:
+        got = f"{unranked} answers without a score {task.primary}"
+        raise ValueError(problem(f"part {part}", got, "answers that this version scored", "do score them again"))
     scores = {
         entry: estimate((record.key, record.scores[entry]) for record in records if entry in record.scores)
         for entry in sorted(task.entries, key=lambda entry: entry != task.primary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -62,7 +63,8 @@ class Origin(NamedTuple):
     """Of what made the page."""
     recipe: str | None
     """YAML."""
-    recipe_name: str | None
+    environment: str | None
+    """What the run stored of the libraries that it ran on, JSON."""
 
 
 def page(
@@ -236,26 +238,28 @@ def _reproduce(kind: Kind, numbers: Mapping[str, PartNumbers], origin: Origin) -
         "page made with": ", ".join(f"{name} {version}" for name, version in origin.versions.items()),
     }
     listed = "".join(f"<dt>{name}</dt><dd>{escaped(clip(fact, 1000))}</dd>" for name, fact in facts.items())
-    recipe = origin.recipe_name or "RECIPE"
+    # split and file are data of others, and these lines are made to be copied into a shell
+    file, split = (shlex.quote(" ".join(clip(each, _MOST_TEXT).split())) for each in (origin.file, kind.split))
     count = max(part.primary.n for part in numbers.values())
     commands = [
-        "# this page, its numbers and pictures of all answers",
-        f"python -m eval_hooks.report records={origin.file} recipe=RECIPE",
-        f"python -m eval_hooks.diagnose records={origin.file}",
-        "# what programs that have learnt nothing earn on the same puzzles, beside the guessers",
-        f"python -m eval_hooks.baselines recipe=RECIPE split={kind.split} count={count}",
-        f"# RECIPE: {recipe}, below" if origin.recipe else "# RECIPE: the recipe of the run",
+        "# this page; the same numbers as text and JSON",
+        f"python -m eval_hooks.report records={file} recipe=RECIPE",
+        f"python -m eval_hooks.diagnose records={file}",
+        "# what programs that have learnt nothing earn on the same puzzles",
+        f"python -m eval_hooks.baselines recipe=RECIPE split={split} count={count}",
+        "# RECIPE: a file of what stands below" if origin.recipe else "# RECIPE: the recipe of the run",
     ]
-    yaml = (
-        f'<details><summary>the recipe</summary><div class="wide"><pre>{escaped(origin.recipe)}</pre></div></details>\n'
-        if origin.recipe
-        else ""
+    folded = "".join(
+        f'<details><summary>{name}</summary><div class="wide"><pre>{escaped(content)}</pre></div></details>\n'
+        for name, content in (("the recipe", origin.recipe), ("what the run ran on", origin.environment))
+        if content
     )
+    lines = "\n".join(map(escaped, commands))
     specs = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(_asked(part))}</dd>" for name, part in numbers.items())
     return (
         f"<section><h2>How to reproduce</h2>\n<dl>{listed}</dl>\n"
-        f'<div class="wide"><pre>{escaped(clip(chr(10).join(commands), _MOST_TEXT))}</pre></div>\n'
-        f"<details><summary>what each part asks</summary><dl>{specs}</dl></details>\n{yaml}"
+        f'<div class="wide"><pre>{lines}</pre></div>\n'
+        f"<details><summary>what each part asks</summary><dl>{specs}</dl></details>\n{folded}"
         "</section>\n"
     )
 

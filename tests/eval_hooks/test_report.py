@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 
 import pytest
 
@@ -45,6 +46,7 @@ def page_of(recipe_of, in_tmp_path, read_page):
         write_records(file, records)
         if recipe:
             (run / "recipe.yaml").write_text(to_yaml(recipe_of()), encoding="utf-8")
+            (run / "environment.json").write_text('{"git_commit": "1a2b3c"}', encoding="utf-8")
         assert main([f"records={file}", *words]) == 0
         text = file.with_suffix(".html").read_text(encoding="utf-8")
         return text, read_page(text)
@@ -70,6 +72,7 @@ def test_a_report_shows_scores_references_pictures_prompt_and_how_to_reproduce(a
     assert "[image]" in page.words
     assert "python -m eval_hooks.report records=" in page.words
     assert "greedy" in page.words
+    assert "git_commit" in page.words
     maps = 3  # displacement of both parts, fits of one
     assert len(page.of("img")) == len(records) + maps
     assert len(page.of("article")) == len(records)
@@ -95,6 +98,13 @@ def test_a_hostile_completion_and_name_are_text_and_no_more(text, answered, page
     assert len(hostile) < len(plain) + 100_000
     assert [c for c in hostile if not c.isprintable() and c != "\n"] == []
     assert page.words.count(text[:8]) > 2  # title, completion, model
+
+
+def test_a_command_to_copy_runs_nothing_that_a_record_names(answered, page_of):
+    records = [dataclasses.replace(r, split="eval; rm -rf ~\nreboot #'") for r in answered(1)]
+    _, page = page_of(records)
+    (line,) = [line for line in page.words.splitlines() if "eval_hooks.baselines" in line]
+    assert shlex.split(line)[-2:] == ["split=eval; rm -rf ~ reboot #'", "count=1"]
 
 
 def test_parts_that_share_photos_and_seeds_are_compared_puzzle_by_puzzle(answered):
@@ -125,6 +135,12 @@ def test_scores_have_the_primary_first_and_stand_beside_guessers_programs_and_pu
     }  # fmt: skip
     assert own.primary.mean == 1
     assert own.primary.low < 1
+
+
+def test_answers_without_the_score_that_ranks_are_refused(answered):
+    record = answered(1, "data.parts.missing=null")[0]
+    with pytest.raises(ValueError, match="without a score pa"):
+        part_numbers("2x2", [dataclasses.replace(record, scores={"em": 1.0})], {})
 
 
 def test_published_figures_stand_beside_puzzles_of_their_kind_alone(answered):
