@@ -28,7 +28,7 @@ from eval_hooks.report_tables import (
     one_line,
     pairs_section,
     scores_section,
-)  # fmt: skip
+)
 from tasks import TASKS, Message
 
 _MOST_TEXT = 6000
@@ -83,7 +83,7 @@ def page(
     title = " ".join(clip(kind.model, MOST_NAME).split()) + ("" if kind.step is None else f", step {kind.step}")
     body = "".join(
         [
-            f"<p>{escaped(f'{kind.split} split, {kind.protocol} protocol')}. Scores are percentages; what "
+            f"<p>{one_line(kind.split)} split, {one_line(kind.protocol)} protocol. Scores are percentages; what "
             "stands below or after one is its 95 % interval, for other puzzles of the kind.</p>\n",
             _headline(numbers),
             scores_section(numbers),

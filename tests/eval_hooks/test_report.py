@@ -92,7 +92,7 @@ def test_without_the_photos_the_page_has_no_pictures_of_them_and_says_so(answere
 @pytest.mark.parametrize("text", [HOSTILE, HOSTILE * 20_000, "a" * 10**6], ids=["once", "often", "long"])
 def test_a_hostile_completion_and_name_are_text_and_no_more(text, answered, page_of):
     plain, _ = page_of(answered(2, texts=["x"], model="m"))
-    hostile, page = page_of(answered(2, texts=[text], model=text))
+    hostile, page = page_of(answered(2, texts=[text], model=text, protocol=text))
     assert page.of("script") == []
     assert len(page.of("img")) == len(page_of(answered(2, texts=["x"]))[1].of("img"))
     assert len(hostile) < len(plain) + 100_000
