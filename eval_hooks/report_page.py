@@ -103,7 +103,8 @@ def page(
 def _headline(numbers: Mapping[str, PartNumbers]) -> str:
     own = list(numbers.values())
     over = f"mean over {len(own)} parts" if len(own) > 1 else escaped(next(iter(numbers)))
-    tiles = [(f"{_primaries(own)}, {over}", mean_of([part.primary for part in own]))]
+    primaries = escaped(" and ".join(dict.fromkeys(part.summary.primary for part in own)))
+    tiles = [(f"{primaries}, {over}", mean_of([part.primary for part in own]))]
     guessers = dict.fromkeys(ref.name for part in own for ref in part.references if ref.kind == "guesser")
     for guesser in guessers:
         beyond = [_beyond(part, guesser) for part in own]
@@ -116,10 +117,6 @@ def _headline(numbers: Mapping[str, PartNumbers]) -> str:
     )
     note = "Beyond a guesser who earns c, a score x is (x - c) / (1 - c): 0 for the guesser, 100 for all right."
     return f'<div class="tiles">{told}</div>\n<p class="note">{note}</p>\n'
-
-
-def _primaries(parts: Sequence[PartNumbers]) -> str:
-    return escaped(" and ".join(dict.fromkeys(part.summary.primary for part in parts)))
 
 
 def _beyond(part: PartNumbers, guesser: str) -> Estimate | None:
