@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from data_mix.document import document, escaped
 from data_mix.mixture import Posed
 from tasks import Message, Span
 
@@ -79,18 +79,16 @@ def page(title: str, about: Sequence[str], examples: Sequence[Shown]) -> str:
     """
     parts = by_part(examples)
     rows = "".join(
-        f'<tr><td><a href="#{_text(part)}">{_text(part)}</a></td><td>{_text(shown[0].posed.task.name)}</td>'
-        f"<td>{len(shown)}</td><td>{_text(token_range(shown))}</td></tr>\n"
+        f'<tr><td><a href="#{escaped(part)}">{escaped(part)}</a></td><td>{escaped(shown[0].posed.task.name)}</td>'
+        f"<td>{len(shown)}</td><td>{escaped(token_range(shown))}</td></tr>\n"
         for part, shown in parts
     )
     sections = "".join(_part(part, shown) for part, shown in parts)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{_text(title)}</h1>\n{''.join(f'<p>{_text(line)}</p>' for line in about)}\n"
+    return document(
+        title,
+        f"{''.join(f'<p>{escaped(line)}</p>' for line in about)}\n"
         f'<div class="wide"><table>\n{_header("part", "task", "examples", "tokens per example")}{rows}</table></div>\n'
-        f"{sections}</body>\n</html>\n"
+        f"{sections}",
     )
 
 
@@ -111,7 +109,7 @@ def token_range(examples: Sequence[Shown]) -> str:
 def _part(name: str, examples: Sequence[Shown]) -> str:
     seen: set[str] = set()
     articles = "".join(_example(one, seen) for one in examples)
-    return f'<section id="{_text(name)}">\n<h2>{_text(name)}</h2>\n{articles}</section>\n'
+    return f'<section id="{escaped(name)}">\n<h2>{escaped(name)}</h2>\n{articles}</section>\n'
 
 
 def _example(shown: Shown, seen: set[str]) -> str:
@@ -128,12 +126,12 @@ def _example(shown: Shown, seen: set[str]) -> str:
     }
     truth = "" if shown.truth is None else f"<h4>Truth</h4>\n{_figure(shown.truth, 'the reference answer, drawn', 960)}"
     return (
-        f"<article>\n<h3>{_text(posed.part)}, example {posed.index} of the {_text(posed.split)} split</h3>\n"
+        f"<article>\n<h3>{escaped(posed.part)}, example {posed.index} of the {escaped(posed.split)} split</h3>\n"
         f"<h4>Prompt</h4>\n{_prompt(puzzle.messages, shown.images, seen)}"
         f'<h4>Answer</h4>\n<p class="text answer">{_marked(gold, posed.task.informative(gold))}</p>\n'
         '<p class="note">Marked: what does not follow from the format.</p>\n'
         f"{truth}<h4>Tokens</h4>\n{_tokens(shown.tokens)}"
-        f"<h4>Puzzle</h4>\n<dl>{''.join(f'<dt>{name}</dt><dd>{_text(fact)}</dd>' for name, fact in facts.items())}"
+        f"<h4>Puzzle</h4>\n<dl>{''.join(f'<dt>{name}</dt><dd>{escaped(fact)}</dd>' for name, fact in facts.items())}"
         "</dl>\n</article>\n"
     )
 
@@ -152,12 +150,12 @@ def _prompt(messages: Iterable[Message], images: Sequence[Picture], seen: set[st
                 body.append(_figure(image, f"image {number}", limit_px))
             else:
                 body.append(_prompt_text(part["text"], seen))
-        turns.append(f'<div class="turn">\n<p class="role">{_text(message["role"])}</p>\n{"".join(body)}</div>\n')
+        turns.append(f'<div class="turn">\n<p class="role">{escaped(message["role"])}</p>\n{"".join(body)}</div>\n')
     return "".join(turns)
 
 
 def _prompt_text(text: str, seen: set[str]) -> str:
-    body = f'<p class="text">{_text(text)}</p>\n'
+    body = f'<p class="text">{escaped(text)}</p>\n'
     if text in seen:
         return f"<details><summary>the same text as above, {len(text):,} characters</summary>\n{body}</details>\n"
     seen.add(text)
@@ -170,7 +168,7 @@ def _figure(image: Picture, caption: str, limit_px: int) -> str:
     width = min(limit_px, image.width * factor)
     height = max(1, round(image.height * width / image.width))
     steps = ' class="steps"' if factor > 1 else ""
-    file, caption = _text(image.file), _text(caption)
+    file, caption = escaped(image.file), escaped(caption)
     return (
         f'<figure><a href="{file}"><img{steps} src="{file}" alt="{caption}" width="{width}" height="{height}" '
         f'loading="lazy"></a><figcaption>{caption}, {image.width} × {image.height} px</figcaption></figure>\n'
@@ -180,14 +178,14 @@ def _figure(image: Picture, caption: str, limit_px: int) -> str:
 def _marked(text: str, spans: Sequence[Span]) -> str:
     pieces, end = [], 0
     for start, stop in spans:
-        pieces += [_text(text[end:start]), f"<mark>{_text(text[start:stop])}</mark>"]
+        pieces += [escaped(text[end:start]), f"<mark>{escaped(text[start:stop])}</mark>"]
         end = stop
-    return "".join([*pieces, _text(text[end:])])
+    return "".join([*pieces, escaped(text[end:])])
 
 
 def _tokens(tokens: Tokens | str) -> str:
     if isinstance(tokens, str):
-        return f"<p>tokens: not known here ({_text(tokens)})</p>\n"
+        return f"<p>tokens: not known here ({escaped(tokens)})</p>\n"
     counts = (tokens.of_images, tokens.prompt - tokens.of_images, tokens.answer, tokens.total, tokens.allowed)
     cells = "".join(f"<td>{count:,}</td>" for count in counts)
     too_long = '<p class="bad">Too long: a run with this example is refused.</p>\n'
@@ -216,40 +214,3 @@ def _image_lines(images: Sequence[ImageTokens]) -> Iterator[str]:
 
 def _size(size: tuple[float, float]) -> str:
     return " × ".join(f"{side:.1f}".removesuffix(".0") for side in size)
-
-
-def _text(text: str) -> str:
-    """Escaped for HTML, also within quotes; characters that cannot be seen are written as Python escapes."""
-    return html.escape("".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text))
-
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --soft: #f1f3f5; --line: #d0d7de; --dim: #57606a;
-  --link: #0759b8; --mark: #ffe58a; --bad: #b3261e }
-@media (prefers-color-scheme: dark) { :root { --ink: #e3e7eb; --paper: #14171a; --soft: #20252a; --line: #3a424a;
-  --dim: #9aa5b1; --link: #79b8ff; --mark: #6b5200; --bad: #ff8a80 } }
-body { margin: 0 auto; padding: 1rem; max-width: 62rem; color: var(--ink); background: var(--paper);
-  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere }
-h1 { font-size: 1.5rem; margin: 0 }
-h2 { margin: 2.5rem 0 0; border-bottom: 1px solid var(--line) }
-h3 { margin: 0; font-size: 1.1rem }
-h4 { margin: 1rem 0 .25rem; font-size: .95rem }
-a { color: var(--link) }
-article { margin: 1.25rem 0; padding: 1rem; border: 1px solid var(--line); border-radius: .5rem }
-.wide { overflow-x: auto }
-table { border-collapse: collapse; overflow-wrap: normal; font-variant-numeric: tabular-nums }
-th, td { padding: .2rem .75rem .2rem 0; text-align: left; border-bottom: 1px solid var(--line) }
-th { font-weight: normal; color: var(--dim) }
-.turn { margin: .5rem 0; padding: .5rem .75rem; background: var(--soft); border-radius: .375rem }
-.role, .note, figcaption, dt, summary { margin: 0; color: var(--dim); font-size: .85rem }
-.text { margin: .25rem 0; white-space: pre-wrap }
-.answer, dd { font-family: ui-monospace, monospace; font-size: .875rem }
-.bad { color: var(--bad); font-weight: bold }
-mark { color: inherit; background: var(--mark) }
-figure { display: inline-block; margin: .25rem .5rem .25rem 0; max-width: 100%; vertical-align: top }
-img { display: block; max-width: 100%; height: auto }
-.steps { image-rendering: pixelated }
-ul { margin: .5rem 0; padding-left: 1.25rem }
-dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem 1rem; margin: 0 }
-dd { margin: 0 }
-"""

@@ -1,8 +1,13 @@
 """A tiny model of the real classes and the smallest puzzles of two tasks."""
 
 import json
+import re
+import shutil
 import struct
+import subprocess
 from collections.abc import Callable, Iterator
+from html import escape
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +137,84 @@ def read_offline_runs() -> Callable[[Path], tuple[set[str], dict[str, Any], list
 def offline_messages() -> Callable[[Path], list[pb.Record]]:
     """`offline_messages(folder)`: all that the offline W&B runs below a folder hold, oldest first."""
     return lambda folder: list(_offline_messages(folder))
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Callable[[str, int, str], Any]:
+    """`browse(page, width, script)`: what `script` makes of `said` on a page so many px wide, in a real browser.
+
+    The page must give the console nothing to say, with its own policy and, for the script, without.
+    """
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+
+    def chromium(page: str) -> str:
+        file = tmp_path / "browsed.html"
+        file.write_text(page, encoding="utf-8")
+        command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+        command += ["--enable-logging=stderr", "--dump-dom", "--window-size=1400,1000", file.as_uri()]
+        result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        assert [line for line in result.stderr.splitlines() if "CONSOLE" in line] == []
+        return result.stdout
+
+    def tried(page: str, width: int, script: str) -> Any:
+        assert "</html>" in chromium(page)
+        page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+        tell = 'window.parent.document.body.textContent = "SAID" + JSON.stringify(said) + "END";'
+        page = page.replace("</body>", f"<script>{{ const said = {{}}; {script}; {tell} }}</script></body>")
+        # a frame, as Chromium's windows are at least 500 px wide
+        frame = f'<iframe style="width:{width}px;height:900px;border:0" srcdoc="{escape(page)}"></iframe>'
+        dumped = chromium(f"<!doctype html><meta charset=utf-8><body>{frame}")
+        return json.loads(re.search("SAID(.*)END", dumped, re.DOTALL).group(1))
+
+    return tried
+
+
+class Page(HTMLParser):
+    """A page's tags with their attributes, its words, and whether every tag is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words = ""
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "input", "br", "img"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.words += data
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of each such tag."""
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="session")
+def read_page() -> Callable[[str], Page]:
+    """`read_page(text)`: the page taken apart; it is whole, and reaches for nothing outside of it."""
+
+    def read(text: str) -> Page:
+        page = Page(text)
+        assert page.open == []
+        assert not re.search(r"https?:|@import|url\(", text)
+        for _, attributes in page.tags:
+            assert not any(name.startswith("on") or name in ("href", "action", "srcset") for name in attributes)
+            assert attributes.get("src", "data:").startswith("data:image/webp;base64,") or "src" not in attributes
+        return page
+
+    return read
