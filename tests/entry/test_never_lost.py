@@ -61,7 +61,7 @@ def signalled(number: signal.Signals, arguments: list[str], folder: Path, **envi
     return status, text
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGUSR1, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_signalled_run_saves_says_so_and_continues_bit_for_bit(number, launch, tmp_path):
     launch("train/sft.py", *RUN, "train.checkpoint_every=4", "output_dir=whole")
     status, said = signalled(
