@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from tests.entry.conftest import ROOT, command, surroundings
 from tests.entry.test_sft import SMALL, losses, weights
+from train.checkpoints import PARTIAL
 
 RUN = [
     "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "data.parts.12x12=null", "data.parts.16x16=null",
@@ -124,7 +125,7 @@ def test_twenty_kills_at_random_moments_lose_nothing(launch, tmp_path):
                 time.sleep(chance.uniform(0, 0.6))
                 break
         if process.poll() is None:
-            in_a_save += (run / ".partial").exists()
+            in_a_save += any((run / PARTIAL).glob("checkpoint-*"))
             os.killpg(process.pid, signal.SIGKILL)
             kills += 1
         process.stdout.read()
