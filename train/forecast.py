@@ -50,7 +50,6 @@ class Forecast:
     mixture: Mixture
     measured: dict[int, Measured]
     batches: StepBatches
-    packed: bool
     steps: int
     seen: int
     """Examples over all steps."""
@@ -104,10 +103,10 @@ def forecast(
     left = [at for at in positions if at not in measured]
     measured |= measure_examples(loaded, mixture, left, rank=0, processes=1)
     measured = {at: measured[at] for at in positions}
-    packed = packs(recipe, loaded)
     try:
         check_lengths(loaded, mixture, measured)
         costs = example_costs(measured, order)
+        packed = packs(recipe, loaded)
         batches = step_batches(recipe, order, steps, processes, costs, packed=packed, lockstep=lockstep)
         asked = evaluation_mixture(training, photos, 1)
         plan_batches(loaded, asked, recipe.eval.batch)
@@ -120,7 +119,7 @@ def forecast(
     seen = sum(map(len, order.possible_steps(steps))) if order.decided else steps * recipe.train.effective_batch
     evaluated = measure_examples(loaded, asked, range(len(asked)), rank=0, processes=1).values()
     return Forecast(
-        recipe, loaded, mixture, measured, batches, packed, steps, seen, {one.part: one for one in evaluated}, cautions
+        recipe, loaded, mixture, measured, batches, steps, seen, {one.part: one for one in evaluated}, cautions
     )
 
 
@@ -172,7 +171,7 @@ def micro_batches(batches: StepBatches) -> Iterator[list[list[int]]]:
         yield batches.arrange(examples)
 
 
-def batches_of(loaded: Loaded, measured: Mapping[int, Measured], batches: StepBatches, *, packed: bool) -> Batches:
+def batches_of(loaded: Loaded, measured: Mapping[int, Measured], batches: StepBatches) -> Batches:
     """What all micro-batches of a run have in common."""
     processes = batches.arrange.processes
     patches = {at: _patches(loaded, one.image_sizes) for at, one in measured.items()}
@@ -186,7 +185,7 @@ def batches_of(loaded: Loaded, measured: Mapping[int, Measured], batches: StepBa
         for bin_, flops in zip(bins, work, strict=True):
             if not bin_:
                 continue
-            load = _load([measured[one] for one in bin_], sum(patches[one] for one in bin_), padded=not packed)
+            load = _load([measured[one] for one in bin_], sum(patches[one] for one in bin_), padded=not batches.packed)
             shape = (load.rows, load.length) if load.tokens > largest.tokens else (largest.rows, largest.length)
             longest = bin_ if load.tokens > largest.tokens else longest
             largest = Load(*shape, max(load.patches, largest.patches), max(load.answer, largest.answer))

@@ -107,7 +107,7 @@ def plan(recipe: Recipe, outlined: Outline, machine: Machine, known: Forecast | 
     loaded = train_towers(outlined.loaded, recipe.train)
     sharding = sharding_of(loaded, recipe, machine)
     foreseen = forecast(recipe, outlined, loaded, machine.gpus, lockstep=in_lockstep(sharding), known=known)
-    batches = batches_of(loaded, foreseen.measured, foreseen.batches, packed=foreseen.packed)
+    batches = batches_of(loaded, foreseen.measured, foreseen.batches)
     memory = training_memory(loaded, recipe, sharding, machine.gpus, batches.largest)
     return Plan(foreseen, batches, sharding, memory, evaluation_memory(foreseen, memory, sharding))
 

@@ -104,7 +104,7 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     check_lag(
         recipe.data.curriculum, batches.arrange.micro_steps, recipe.train.workers, args.dataloader_prefetch_factor or 2
     )
-    found = batches_of(loaded, measured, batches, packed=packs(recipe, loaded))
+    found = batches_of(loaded, measured, batches)
     if args.device.type == "cuda":
         check_activations(recipe, sharding, processes, found.largest, torch.cuda.mem_get_info()[1])
     logger.info("effective batch %s = %s; %s steps", recipe.train.effective_batch, batches.arrange.describe(), steps)

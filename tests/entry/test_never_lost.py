@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from tests.entry.conftest import ROOT, command, surroundings
 from tests.entry.test_sft import SMALL, losses, weights
+from train.checkpoints import PARTIAL
 
 RUN = [
     "recipe=mixed_grid", "model=tiny_qwen3_vl", *SMALL, "data.parts.12x12=null", "data.parts.16x16=null",
@@ -61,7 +62,7 @@ def signalled(number: signal.Signals, arguments: list[str], folder: Path, **envi
     return status, text
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGUSR1, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_signalled_run_saves_says_so_and_continues_bit_for_bit(number, launch, tmp_path):
     launch("train/sft.py", *RUN, "train.checkpoint_every=4", "output_dir=whole")
     status, said = signalled(
@@ -103,10 +104,14 @@ def test_a_launcher_of_two_processes_that_is_signalled_has_them_save(number, lau
     assert_same_end(tmp_path / "whole", tmp_path / "run")
 
 
+def saving(run: Path) -> bool:
+    return any((run / PARTIAL).glob("checkpoint-*"))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_twenty_kills_at_random_moments_lose_nothing(launch, tmp_path):
-    """A checkpoint after every step, so that many of the kills fall into a save."""
+    """A checkpoint after every step; every other kill waits for a save to begin."""
     every = [*RUN, "train.checkpoint_every=1"]
     launch("train/sft.py", *every, "output_dir=whole")
     chance, kills, in_a_save = random.Random(0), 0, 0
@@ -123,8 +128,10 @@ def test_twenty_kills_at_random_moments_lose_nothing(launch, tmp_path):
             if line.startswith("step "):
                 time.sleep(chance.uniform(0, 0.6))
                 break
+        while kills % 2 and process.poll() is None and not saving(run):
+            time.sleep(0.001)
         if process.poll() is None:
-            in_a_save += (run / ".partial").exists()
+            in_a_save += saving(run)
             os.killpg(process.pid, signal.SIGKILL)
             kills += 1
         process.stdout.read()

@@ -140,6 +140,7 @@ def shares(checkpoint: Path) -> list[float]:
     return [entry["share/8x8"] for entry in history if "loss" in entry]
 
 
+@pytest.mark.slow
 def test_a_killed_curriculum_continues_bit_for_bit(launch, launch_and_kill, tmp_path):
     """Killed after the decision and after the stage that it began; the scores are in the checkpoint."""
     whole = launch("train/sft.py", *BY_SCORE, "output_dir=whole")
@@ -166,10 +167,10 @@ def test_two_processes_follow_a_curriculum_as_one_does(launch, tmp_path):
 @pytest.mark.parametrize(
     ("model", "method", "batching"),
     [
-        ("tiny_qwen3_vl", "full", "plain"),
+        pytest.param("tiny_qwen3_vl", "full", "plain", marks=pytest.mark.slow),
         ("tiny_qwen3_vl", "full", "packed"),
-        ("tiny_qwen3_vl", "lora", "packed"),
-        ("tiny_gemma3", "full", "balanced"),
+        pytest.param("tiny_qwen3_vl", "lora", "packed", marks=pytest.mark.slow),
+        pytest.param("tiny_gemma3", "full", "balanced", marks=pytest.mark.slow),
         ("tiny_gemma3", "lora", "plain"),
     ],
 )

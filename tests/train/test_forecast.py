@@ -33,7 +33,7 @@ def foreseen(tmp_path, monkeypatch):
 
 
 def batches(found):
-    return batches_of(found.loaded, found.measured, found.batches, packed=found.packed)
+    return batches_of(found.loaded, found.measured, found.batches)
 
 
 def test_packs_waste_nothing_and_no_micro_batch_exceeds_the_largest(foreseen):
