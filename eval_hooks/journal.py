@@ -27,16 +27,17 @@ class Journal:
         files += sorted(self._parts.glob("rank-*.jsonl")) if self._parts.is_dir() else []
         return list({(one.key, one.sample): one for file in files for one in read_records(file).records}.values())
 
-    def open(self) -> None:
+    def __enter__(self) -> Journal:
         """Make this process's file ready; what an interrupted line left in it is cut off."""
         append_records(self._own, [])
         self._file = self._own.open("a", encoding="ascii", newline="\n")
+        return self
 
     def add(self, records: Iterable[Record]) -> None:
         self._file.writelines(map(to_line, records))
         self._file.flush()
 
-    def close(self) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     def gather(self, order: dict[tuple[str, int], int]) -> list[Record]:
@@ -46,6 +47,7 @@ class Journal:
             order: (key, sample) -> place.
         """
         records = sorted(self.read(), key=lambda record: order[record.key, record.sample])
-        write_records(self.out, records)
+        if records:
+            write_records(self.out, records)
         shutil.rmtree(self._parts)
         return records

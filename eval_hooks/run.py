@@ -20,18 +20,18 @@ from pathlib import Path
 import torch
 import transformers
 from accelerate import PartialState
+from accelerate.utils import parse_flag_from_env
 
 from data_mix.mixture import Mixture, Posed, evaluation_mixture
 from data_mix.photos import find_photos
-from eval_hooks.endpoint import Endpoint, EndpointError, Prompt, Usage, ask
-from eval_hooks.evaluate import Question, answers, check_grammars, plan_batches
+from eval_hooks.backends import Backend, InProcess, Named, Served, name
+from eval_hooks.endpoint import Endpoint, EndpointError
+from eval_hooks.evaluate import Question, check_grammars
 from eval_hooks.journal import Journal
 from eval_hooks.protocol import Protocol, protocol_of
 from eval_hooks.records import Record, score_completion
-from eval_hooks.run_files import RECIPE, find_checkpoint
 from eval_hooks.summary import summarize, table
 from models.generation import Completion
-from models.load import ADAPTER_CONFIG, Loaded, load_checkpoint, load_encoder, load_model
 from recipes.command import CommandLine, run_command
 from recipes.fields import problem
 from recipes.schema import Recipe
@@ -42,8 +42,10 @@ usage: python -m eval_hooks.run recipe=NAME checkpoint=PLACE [out=FILE.jsonl] [d
   recipe          whose evaluation puzzles are asked: eval.parts, eval.split, eval.final_count of each part
   checkpoint      a run folder (its best checkpoint), a checkpoint in one, a folder of a model or adapter, a hub name
   endpoint        an OpenAI-compatible server, up to /v1; its key from the environment (endpoint.key_variable)
+                  where an endpoint is asked: the checkpoint in a run that it serves, so that records name it; left out,
+                  they have the name of endpoint_model
   endpoint_model  the name that the server knows the model by
-  out             default: evaluations/<model>/<recipe>-<split>-<protocol>.jsonl"""
+  out             default: <recipe>-<split>-<protocol>.jsonl in records/ of the run; runs/<model> for what is in none"""
 OWN = ("checkpoint", "endpoint", "endpoint_model", "out")
 
 
@@ -74,9 +76,8 @@ def parse_request(argv: Sequence[str]) -> Request:
     """
     line = CommandLine(argv, OWN)
     checkpoint, url, model, out = (line.text(name) for name in OWN)
-    if (checkpoint is None) == (url is None):
-        got = "both" if url else "neither"
-        line.problems.append(problem("checkpoint", f"{got} it and endpoint", "one of the two", "do give one"))
+    if checkpoint is None and url is None:
+        line.problems.append(problem("checkpoint", "neither it nor endpoint", "one of them", "do give one"))
     if (url is None) != (model is None):
         line.problems.append(problem("endpoint_model", "one without the other", "endpoint= beside it", "do give both"))
     recipe = line.recipe()
@@ -95,30 +96,16 @@ def parse_request(argv: Sequence[str]) -> Request:
     return Request(recipe, checkpoint, endpoint, Path(out) if out else None)
 
 
-def load(place: str, recipe: Recipe) -> tuple[Loaded, str, int | None]:
-    """A model to ask, its name, and the step of its checkpoint.
+def default_out(recipe: Recipe, identity: Identity, run: Path | None) -> Path:
+    """Where records go; no name in it can leave the folder.
 
-    Raises:
-        ValueError: there is none, or it is not complete.
+    Args:
+        run: the run folder that the model is of; None: it is of none.
     """
-    bf16 = recipe.train.precision == "bf16" and torch.cuda.is_available()
-    dtype = torch.bfloat16 if bf16 else torch.float32
-    folder = Path(place)
-    if folder.is_dir() and ((folder / RECIPE).is_file() or (folder.parent / RECIPE).is_file()):
-        found, stored, step = find_checkpoint(folder)
-        return load_checkpoint(found, stored.model, seed=stored.seed, dtype=dtype), stored.model.name, step
-    if folder.is_dir() and (folder / ADAPTER_CONFIG).is_file():
-        return load_checkpoint(folder, recipe.model, seed=recipe.seed, dtype=dtype), folder.name, None
-    named = recipe.model.model_copy(update={"pretrained": place, "scratch": None, "architecture": None})
-    return load_model(named, seed=recipe.seed, dtype=dtype, flash=bf16), place, None
-
-
-def default_out(recipe: Recipe, identity: Identity) -> Path:
-    """Where records go; no name in it can leave the folder."""
     step = "" if identity.step is None else f"-step-{identity.step:06d}"
-    words = (f"{identity.model}{step}", f"{recipe.name}-{identity.split}-{identity.protocol}")
+    words = (identity.model, f"{recipe.name}-{identity.split}-{identity.protocol}{step}")
     model, name = (re.sub(r"[^A-Za-z0-9_.=-]+", "-", word).strip("-.") or "x" for word in words)
-    return Path("evaluations", model, f"{name}.jsonl")
+    return (run or Path("runs", model)) / "records" / f"{name}.jsonl"
 
 
 def left_to_ask(
@@ -154,37 +141,30 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
     with state.main_process_first():
         photos = find_photos(recipe.data.photos)
     mixture = evaluation_mixture(recipe, photos, recipe.eval.final_count)
-    if request.endpoint:
-        protocol = protocol_of(recipe, recipe.endpoint.extra)
-        identity = Identity(request.endpoint.model, None, protocol.name, recipe.eval.split)
-    else:
-        loaded, name, step = load(str(request.checkpoint), recipe)
-        loaded.model.to(state.device)
-        protocol = protocol_of(recipe)
-        identity = Identity(name, step, protocol.name, recipe.eval.split)
+    protocol = protocol_of(recipe, recipe.endpoint.extra if request.endpoint else None)
     if protocol.constrained:
         check_grammars(mixture)
-    out = request.out or default_out(recipe, identity)
+    named = name(request.checkpoint) if request.checkpoint else Named(str(request.endpoint and request.endpoint.model))
+    identity = Identity(named.model, named.step, protocol.name, recipe.eval.split)
+    out = request.out or default_out(recipe, identity, named.run)
     journal = Journal(out, rank)
     left, places = left_to_ask(journal, mixture, protocol, identity)
+    backend: Backend
+    if request.endpoint:
+        backend = Served(request.endpoint, recipe, protocol)
+    else:
+        backend = InProcess(str(request.checkpoint), recipe, protocol, state.device, rank, processes)
     state.wait_for_everyone()  # nobody writes before all have read
-    journal.open()
-    usage = Usage()
-    try:
-        if request.endpoint:
-            _ask_endpoint(request.endpoint, recipe, mixture, left, journal, identity, usage)
-        else:
-            batches = plan_batches(loaded, mixture, recipe.eval.batch, left)[rank::processes]
-            for answered in answers(loaded, mixture, batches, protocol=protocol, seed=recipe.seed, progress=rank == 0):
-                journal.add(_record(question, posed, one, identity) for question, posed, one in answered)
-    finally:
-        journal.close()
+
+    with journal:
+        backend.answer(mixture, left, lambda answered: journal.add(_record(*one, identity) for one in answered))
     state.wait_for_everyone()
     if not state.is_main_process:
         return "", 0
     records = journal.gather(places)
-    said = [f"{len(records)} of {len(places)} answers are in {out}", *([usage.describe()] if request.endpoint else [])]
-    return "\n".join([table(summarize(records)) if records else "", *said]), len(places) - len(records)
+    scores = [table(summarize(records))] if records else []
+    said = [f"{len(records)} of {len(places)} answers are in {out}", backend.describe()]
+    return "\n".join([*scores, *filter(None, said)]), len(places) - len(records)
 
 
 def _record(question: Question, posed: Posed, completion: Completion, identity: Identity) -> Record:
@@ -193,30 +173,9 @@ def _record(question: Question, posed: Posed, completion: Completion, identity: 
     )
 
 
-def _ask_endpoint(
-    endpoint: Endpoint, recipe: Recipe, mixture: Mixture, left: Sequence[Question], journal: Journal,
-    identity: Identity, usage: Usage,
-) -> None:  # fmt: skip
-    limits = [recipe.endpoint.max_completion_tokens] * len(left)
-    if recipe.endpoint.max_completion_tokens is None:
-        batches = plan_batches(load_encoder(recipe.model), mixture, 1, left)
-        found = {batch.questions[0]: batch.max_new_tokens for batch in batches}
-        limits = [found[question] for question in left]
-
-    def prompt(number: int) -> Prompt:
-        posed = mixture[left[number].position]
-        seed = {"seed": left[number].sample} if recipe.eval.protocol == "sampled" else {}
-        return Prompt(posed.puzzle.messages, posed.example().images, limits[number], seed)
-
-    def deliver(number: int, completion: Completion) -> None:
-        journal.add([_record(left[number], mixture[left[number].position], completion, identity)])
-
-    ask(endpoint, len(left), prompt, deliver, usage)
-
-
 def main(argv: Sequence[str]) -> int:
     transformers.logging.set_verbosity_error()
-    state = PartialState()
+    state = PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.cuda.is_available())
     missing = 0
 
     def work(words: Sequence[str]) -> str:
@@ -228,8 +187,7 @@ def main(argv: Sequence[str]) -> int:
         return text
 
     status = run_command(argv, USAGE, work, stopped="what is answered is kept, and the same command continues")
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+    state.destroy_process_group()
     return status or int(missing > 0)
 
 

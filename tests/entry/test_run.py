@@ -100,7 +100,7 @@ def test_records_of_something_else_are_never_mixed_in(weights, tmp_path):
 
 
 def test_what_cannot_be_asked_is_refused_with_what_can(tmp_path):
-    assert "checkpoint: got neither it and endpoint" in asked(tmp_path, status=2)
+    assert "checkpoint: got neither it nor endpoint" in asked(tmp_path, status=2)
     assert "endpoint_model: got one without the other" in asked(tmp_path, "endpoint=http://x/v1", status=2)
     constrained = ["endpoint=http://x/v1", "endpoint_model=x", "eval.protocol=constrained"]
     assert "eval.protocol: got constrained" in asked(tmp_path, *constrained, status=2)
