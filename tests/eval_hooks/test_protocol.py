@@ -1,0 +1,24 @@
+"""How answers are asked for, as records say it."""
+
+from eval_hooks.protocol import GREEDY, Protocol, protocol_of
+from models.drawing import Drawing
+
+
+def test_the_published_protocol_is_one_greedy_answer(recipe_of):
+    assert protocol_of(recipe_of()) == GREEDY == Protocol("greedy")
+
+
+def test_sampled_says_how_it_draws_and_how_often(recipe_of):
+    recipe = recipe_of("eval.protocol=sampled", "eval.samples=4", "eval.temperature=0.7", "eval.top_p=0.95")
+    assert protocol_of(recipe) == Protocol("sampled t=0.7 p=0.95", Drawing(0.7, 0.95), 4)
+
+
+def test_constrained_asks_once(recipe_of):
+    assert protocol_of(recipe_of("eval.protocol=constrained")) == Protocol("constrained", constrained=True)
+
+
+def test_further_fields_of_requests_make_another_protocol_in_whatever_order_they_stand(recipe_of):
+    first, second = ({"reasoning_effort": "low", "top_k": 1}, {"top_k": 1, "reasoning_effort": "low"})
+    assert protocol_of(recipe_of(), first).name == 'greedy {"reasoning_effort": "low", "top_k": 1}'
+    assert protocol_of(recipe_of(), first) == protocol_of(recipe_of(), second)
+    assert protocol_of(recipe_of(), {}) == GREEDY
