@@ -168,7 +168,7 @@ class EvalCallback(TrainerCallback):
         """Step -> {part: mean primary score} of each checkpoint evaluation in the log history."""
         names = {name: f"eval/{name}/{TASKS[part.task].primary}" for name, part in self._parts.items()}
         return {
-            entry["step"]: {part: entry[name] for part, name in names.items() if name in entry}
+            int(entry["step"]): {part: entry[name] for part, name in names.items() if name in entry}
             for entry in state.log_history
             if any(name in entry for name in names.values())
         }

@@ -21,8 +21,8 @@ def lossy(image: Image.Image, most_bytes: int) -> str:
     """Of at most so many bytes: as large and as good as that allows, or as small as it goes."""
     content = b""
     for scale, quality in product(_SCALES, _QUALITIES):
-        size = tuple(max(1, round(side * scale)) for side in image.size)
-        scaled = image if scale == 1 else image.resize(size, Image.Resampling.LANCZOS)
+        width, height = (max(1, round(side * scale)) for side in image.size)
+        scaled = image if scale == 1 else image.resize((width, height), Image.Resampling.LANCZOS)
         content = _webp(scaled, quality=quality)
         if len(content) <= most_bytes:
             break

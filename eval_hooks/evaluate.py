@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from math import ceil
@@ -22,6 +22,7 @@ from models.drawing import GumbelDraw, draw_seed
 from models.generation import Completion, generate
 from models.lengths import Lengths, example_lengths
 from models.load import Encoder, Loaded
+from tasks.grammar import Grammar
 
 
 class EvaluationStoppedError(RuntimeError):
@@ -147,9 +148,7 @@ def answers(
 def _write(loaded: Loaded, batch: Batch, asked: list[Posed], protocol: Protocol, seed: int) -> list[Completion]:
     prompts = [(posed.puzzle.messages, posed.example().images) for posed in asked]
     if protocol.constrained:
-        check_grammars(asked)
-        grammars = [one.task.grammar(one.puzzle.spec, one.puzzle.target.get("asked", {})) for one in asked]
-        return generate_constrained(loaded, prompts, grammars)
+        return generate_constrained(loaded, prompts, [grammar_of(posed) for posed in asked])
     draw = None
     if protocol.drawing:
         each = zip(batch.questions, asked, strict=True)
@@ -158,17 +157,19 @@ def _write(loaded: Loaded, batch: Batch, asked: list[Posed], protocol: Protocol,
     return generate(loaded, prompts, batch.max_new_tokens, draw)
 
 
-def check_grammars(puzzles: Iterable[Posed]) -> None:
-    """
+def grammar_of(posed: Posed) -> Grammar:
+    """What may be answered to a puzzle.
+
     Raises:
-        ValueError: a puzzle's task has no grammar.
+        ValueError: its task has no grammar.
     """
-    for posed in puzzles:
-        if posed.task.grammar is None:
-            raise ValueError(
-                f"eval.protocol: got constrained, but part {posed.part} is of task {posed.task.name}, which has no "
-                "grammar; allowed are greedy and sampled; set eval.protocol=greedy, or leave the part out"
-            )
+    task, puzzle = posed.task, posed.puzzle
+    if task.grammar is None:
+        raise ValueError(
+            f"eval.protocol: got constrained, but part {posed.part} is of task {task.name}, which has no grammar; "
+            "allowed are greedy and sampled; set eval.protocol=greedy, or leave the part out"
+        )
+    return task.grammar(puzzle.spec, puzzle.target.get("asked", {}))
 
 
 def evaluate(

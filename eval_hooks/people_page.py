@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from data_mix.document import escaped, sealed_document
 from tasks import Message
@@ -13,7 +13,8 @@ from tasks import Message
 _SCRIPT = Path(__file__).with_name("people.js").read_text(encoding="utf-8")
 
 
-class Asked(NamedTuple):
+@dataclass(frozen=True)
+class Asked:
     """A puzzle of the form."""
 
     part: str

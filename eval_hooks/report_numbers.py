@@ -108,7 +108,7 @@ def pairs(parts: Mapping[str, Sequence[Record]], numbers: Mapping[str, PartNumbe
             one, other = numbers[base], numbers[twin]
             changed = {
                 name: (one.spec.get(name), other.spec.get(name))
-                for name in (one.spec | other.spec)
+                for name in {**one.spec, **other.spec}
                 if one.spec.get(name) != other.spec.get(name)
             }
             if one.summary.task != other.summary.task or one.version != other.version or not changed:

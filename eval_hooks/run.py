@@ -26,7 +26,7 @@ from data_mix.mixture import Mixture, Posed, evaluation_mixture
 from data_mix.photos import find_photos
 from eval_hooks.backends import Backend, InProcess, Named, Served, name
 from eval_hooks.endpoint import Endpoint, EndpointError
-from eval_hooks.evaluate import Question, check_grammars
+from eval_hooks.evaluate import Question, grammar_of
 from eval_hooks.journal import Journal
 from eval_hooks.protocol import Protocol, protocol_of
 from eval_hooks.records import Record, score_completion
@@ -143,7 +143,8 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
     mixture = evaluation_mixture(recipe, photos, recipe.eval.final_count)
     protocol = protocol_of(recipe, recipe.endpoint.extra if request.endpoint else None)
     if protocol.constrained:
-        check_grammars(mixture)
+        for posed in mixture:  # before anything is loaded
+            grammar_of(posed)
     named = name(request.checkpoint) if request.checkpoint else Named(str(request.endpoint and request.endpoint.model))
     identity = Identity(named.model, named.step, protocol.name, recipe.eval.split)
     out = request.out or default_out(recipe, identity, named.run)

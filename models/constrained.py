@@ -129,7 +129,7 @@ class _Reader:
         self._loaded = loaded
         # Adapters live inside the base model, which knows the family's inputs.
         self._model: Any = loaded.model.get_base_model() if isinstance(loaded.model, PeftModel) else loaded.model
-        self._cache = DynamicCache()  # of no config: sliding layers too keep all, so that columns can be moved
+        self._cache: Any = DynamicCache()  # of no config: sliding layers too keep all, so that columns can be moved
         self._seen = torch.empty(0)  # (texts, columns): 1 where there is a token
         self._next = torch.empty(0)  # (axes, texts, 1): position of the next token
 

@@ -81,7 +81,7 @@ def leave_inputs_alone(model: Any) -> None:
     For gradient checkpointing it has embeddings require gradients, which reentrant passes need and others do not; in
     Gemma3 those of image patches, too, so that a frozen vision tower would be kept and differentiated for nothing.
     """
-    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    inner: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     inner.disable_input_require_grads()
     inner.enable_input_require_grads = lambda: None
 

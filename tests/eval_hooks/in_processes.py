@@ -1,4 +1,4 @@
-"""Started by test_evaluate.py through torch.distributed.run: evaluates on every process and writes what each one returns."""
+"""Started by test_evaluate.py through torch.distributed.run: evaluates on all processes, writes what each returns."""
 
 import os
 import sys
