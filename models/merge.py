@@ -36,14 +36,14 @@ def merged(model: PeftModel) -> Any:
 
     Computed in float32; each parameter is rounded once, to the dtype that the base has.
     """
-    plain: Any = model.get_base_model()
-    dtype = plain.get_input_embeddings().weight.dtype  # never adapted
+    adapted: Any = model  # whose attributes are the library's and the model's
+    dtype = adapted.get_base_model().get_input_embeddings().weight.dtype  # never adapted
     for layer in model.modules():
         if isinstance(layer, LoraLayer):
             weight = layer.get_base_layer().weight
             for adapter in layer.active_adapters:
                 weight.data = (weight.float() + layer.get_delta_weight(adapter)).to(dtype)
-    base: Any = model.unload()
+    base = adapted.unload()
     for parameter in base.parameters():  # those of modules that were trained whole are float32
         parameter.data = parameter.data.to(dtype)
     return base
