@@ -36,13 +36,14 @@ def merged(model: PeftModel) -> Any:
 
     Computed in float32; each parameter is rounded once, to the dtype that the base has.
     """
-    adapted: Any = model  # whose attributes are the library's and the model's
+    adapted: Any = model  # attributes of a module may be anything
     dtype = adapted.get_base_model().get_input_embeddings().weight.dtype  # never adapted
     for layer in model.modules():
         if isinstance(layer, LoraLayer):
+            delta_weight: Any = layer.get_delta_weight
             weight = layer.get_base_layer().weight
             for adapter in layer.active_adapters:
-                weight.data = (weight.float() + layer.get_delta_weight(adapter)).to(dtype)
+                weight.data = (weight.float() + delta_weight(adapter)).to(dtype)
     base = adapted.unload()
     for parameter in base.parameters():  # those of modules that were trained whole are float32
         parameter.data = parameter.data.to(dtype)
