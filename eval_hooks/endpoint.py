@@ -68,7 +68,8 @@ class Endpoint:
     key_variable: str = "OPENAI_API_KEY"
     """Environment variable of the key; it may be unset."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of the request, such as reasoning_effort; temperature and seed among them."""
+    """Further fields of the request, such as reasoning_effort; temperature and seed among them. One that is None is left
+    out, for servers that refuse it."""
 
 
 @dataclass
@@ -102,7 +103,9 @@ def request_body(endpoint: Endpoint, prompt: Prompt) -> dict[str, Any]:
         for message in prompt.messages
     ]
     limit = {} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}
-    return {"model": endpoint.model, "messages": messages, **limit, **endpoint.extra, **prompt.fields}
+    fields = {**limit, **endpoint.extra, **prompt.fields}
+    asked = {name: value for name, value in fields.items() if value is not None}
+    return {"model": endpoint.model, "messages": messages, **asked}
 
 
 def _part(part: Mapping[str, Any], images: Iterator[np.ndarray]) -> dict[str, Any]:

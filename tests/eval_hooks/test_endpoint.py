@@ -115,6 +115,13 @@ def test_a_request_holds_the_images_bit_for_bit_in_their_places():
     assert "max_tokens" not in request_body(Endpoint("http://x/v1", "m"), Prompt(MESSAGES, [SHEET], None))
 
 
+def test_a_field_that_is_none_is_left_out():
+    """As of models that take max_completion_tokens only, and no temperature."""
+    extra = {"temperature": None, "max_tokens": None, "max_completion_tokens": 9}
+    body = request_body(Endpoint("http://x/v1", "m", extra=extra), Prompt(MESSAGES, [SHEET], 7))
+    assert body.keys() == {"model", "messages", "max_completion_tokens"}
+
+
 def test_answers_come_with_their_reason_and_tokens(server):
     server.script = [{"json": answer("one", "stop", 3)}, {"json": answer("two", "length", 50)}]
     usage, answers = told(server, 2, concurrency=1)
