@@ -68,8 +68,8 @@ class Endpoint:
     key_variable: str = "OPENAI_API_KEY"
     """Environment variable of the key; it may be unset."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of the request, such as reasoning_effort; temperature and seed among them. One that is None is left
-    out, for servers that refuse it."""
+    """Further fields of the request, such as reasoning_effort; temperature and seed among them. One that is None is
+    left out, for servers that refuse it."""
 
 
 @dataclass

@@ -3,9 +3,9 @@
     python -m eval_hooks.people recipe=mixed_grid [split=test] [count=10] [out=FILE.html] [dotted.key=value ...]
     python -m eval_hooks.people answers=FILE.json recipe=mixed_grid [out=FILE.jsonl] [dotted.key=value ...]
 
-The form is one file that asks nothing of a network: the pixels and the words that a model gets, and a box for each
-answer. It holds no solution. What is typed stays in the browser until it is saved as a file; that is read, and scored,
-as a model's answers are. A puzzle that was left empty is not counted.
+The form is one file that asks nothing of a network: the pixels and the words that a model gets, and boxes for the
+answer, where the task has such, or room to write it. It holds no solution. What is typed stays in the browser until it
+is saved as a file; that is read, and scored, as a model's answers are. A puzzle that was left empty is not counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from PIL import Image
 from tqdm import tqdm
 
-from data_mix.mixture import Mixture, first_puzzles
+from data_mix.mixture import Mixture, Posed, first_puzzles
 from data_mix.photos import find_photos
 from eval_hooks.data_urls import lossless
 from eval_hooks.people_page import Asked, page
@@ -31,6 +31,7 @@ from models.generation import Completion
 from recipes.command import CommandLine, run_command
 from recipes.fields import problem, shown
 from recipes.schema import Recipe
+from tasks.boxes import Boxes, Rows
 
 USAGE = """\
 usage: python -m eval_hooks.people recipe=NAME [split=test] [count=10] [out=FILE.html] [dotted.key=value ...]
@@ -54,8 +55,8 @@ class Answers:
     split: str
     count: int
     """Puzzles per part of the form."""
-    texts: dict[str, str]
-    """Key of a puzzle -> what was typed; not empty."""
+    filled: dict[str, str | Rows]
+    """Key of a puzzle -> what was typed, or what stands in its boxes; not all empty."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,15 @@ def form(recipe: Recipe, split: str, count: int) -> str:
     for posed in tqdm(puzzles, desc="drawing", unit="puzzle", leave=False):
         images = [Image.fromarray(pixels) for pixels in posed.example().images]
         urls = tuple((lossless(image), *image.size) for image in images)
-        asked.append(Asked(posed.part, posed.index, posed.puzzle.key, tuple(posed.puzzle.messages), urls))
+        messages = tuple(posed.puzzle.messages)
+        asked.append(Asked(posed.part, posed.index, posed.puzzle.key, messages, urls, boxes_of(posed)))
     return page(f"{recipe.name}: puzzles for people", {"split": split, "count": count}, asked)
+
+
+def boxes_of(posed: Posed) -> Boxes | None:
+    """What a person fills in; None where the answer is written as text."""
+    task, puzzle = posed.task, posed.puzzle
+    return task.boxes(puzzle.spec, puzzle.target.get("asked", {})) if task.boxes else None
 
 
 def read_answers(path: Path) -> Answers:
@@ -113,15 +121,15 @@ def read_answers(path: Path) -> Answers:
     Raises:
         ValueError: the file is none that a form saves.
     """
-    allowed = "what the form saves: name, split, count, and answers with key and text"
+    allowed = "what the form saves: name, split, count, and answers with key and text or boxes"
     size = path.stat().st_size
     try:
         if size > _MOST_BYTES:
             raise ValueError(f"{size:,} bytes")
         stored: Any = json.loads(path.read_text(encoding="utf-8"))
         name, split, count = stored["name"].strip(), stored["split"], stored["count"]
-        texts = {answer["key"]: answer["text"] for answer in stored["answers"] if answer["text"].strip()}
-        if len({answer["key"] for answer in stored["answers"]}) < len(stored["answers"]):
+        filled = {answer["key"]: _filled(answer) for answer in stored["answers"]}
+        if len(filled) < len(stored["answers"]):
             raise ValueError("a puzzle answered twice")
         if split not in ("test", "eval") or type(count) is not int or not 0 < count < 10**6:
             raise ValueError("another split or count")
@@ -134,9 +142,18 @@ def read_answers(path: Path) -> Answers:
                 "name", shown(name[:60]), "up to 40 letters, digits, _ . and -", "do write it so in the form's file"
             )
         )
-    if not texts:
+    filled = {key: answer for key, answer in filled.items() if answer}
+    if not filled:
         raise ValueError(problem("answers", f"{path} without an answer", allowed, "do answer a puzzle"))
-    return Answers(name, split, count, texts)
+    return Answers(name, split, count, filled)
+
+
+def _filled(answer: Any) -> str | Rows:
+    """What was typed, or stands in the boxes, without blanks around it; empty where a person gave nothing."""
+    if "boxes" not in answer:
+        return answer["text"] if answer["text"].strip() else ""
+    rows = [[box.strip() for box in row] for row in answer["boxes"]]
+    return rows if answer["touched"] is True else []
 
 
 def score(answers: Answers, puzzles: Mixture) -> list[Record]:
@@ -146,16 +163,30 @@ def score(answers: Answers, puzzles: Mixture) -> list[Record]:
         ValueError: an answer is to none of these puzzles.
     """
     records = []
-    unknown = dict(answers.texts)
+    unknown = dict(answers.filled)
     for posed in puzzles:
-        text = unknown.pop(posed.puzzle.key, None)
-        if text is not None:
+        given = unknown.pop(posed.puzzle.key, None)
+        if given is not None:
+            text = given if isinstance(given, str) else _written(posed, given)
             completion = Completion(text, "stop", 0, 0.0)
             records.append(score_completion(posed, completion, model=f"human-{answers.name}", protocol=PROTOCOL))
     if unknown:
         got = f"{len(unknown)} answers to puzzles that the recipe does not give, as {shown(next(iter(unknown)))}"
         raise ValueError(problem("answers", got, "those to its own", "do name the recipe and photos of the form"))
     return records
+
+
+def _written(posed: Posed, rows: Rows) -> str:
+    """The boxes as a model would have to write them.
+
+    Raises:
+        ValueError: they are not the puzzle's.
+    """
+    boxes = boxes_of(posed)
+    if boxes is None or [len(row) for row in rows] != [len(row) for row in boxes.given]:
+        got = f"boxes of another shape for {posed.puzzle.key}"
+        raise ValueError(problem("answers", got, "those of its form", "do save the form again"))
+    return boxes.write(rows)
 
 
 def work(argv: Sequence[str]) -> str:

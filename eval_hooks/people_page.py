@@ -9,6 +9,7 @@ from pathlib import Path
 
 from data_mix.document import escaped, sealed_document
 from tasks import Message
+from tasks.boxes import Boxes
 
 _SCRIPT = Path(__file__).with_name("people.js").read_text(encoding="utf-8")
 
@@ -23,6 +24,8 @@ class Asked:
     messages: tuple[Message, ...]
     images: tuple[tuple[str, int, int], ...]
     """(URL, width, height) in the order of the image parts in `messages`."""
+    boxes: Boxes | None = None
+    """What is filled in; None: text is written."""
 
 
 def page(title: str, about: Mapping[str, str | int], puzzles: Sequence[Asked]) -> str:
@@ -32,8 +35,9 @@ def page(title: str, about: Mapping[str, str | int], puzzles: Sequence[Asked]) -
     """
     articles = "".join(_puzzle(number, len(puzzles), puzzle) for number, puzzle in enumerate(puzzles, 1))
     body = (
-        f"<p>{len(puzzles)} puzzles, in the words and pictures that a model gets. Write each answer just as its puzzle "
-        "asks. What you type stays in this browser; nothing is sent. Save when you are done, or in between, and give "
+        f"<p>{len(puzzles)} puzzles, in the words and pictures that a model gets. Where there are boxes, fill them in: "
+        "how an answer would have to be written is no concern of yours then. Else write it just as the puzzle asks. "
+        "What you type stays in this browser; nothing is sent. Save when you are done, or in between, and give "
         "the file to whoever asked you. A puzzle that you leave empty does not count.</p>\n"
         f'<form data-about="{escaped(json.dumps(about))}" autocomplete="off">\n{articles}'
         '<div class="save"><label>your name <input name="name" maxlength="40" required '
@@ -51,8 +55,35 @@ def _puzzle(number: int, of: int, puzzle: Asked) -> str:
     )
     return (
         f"<article>\n<h2>{number} of {of} <small>{escaped(puzzle.part)}, puzzle {puzzle.index}</small></h2>\n{turns}"
-        f'<label>answer<textarea data-key="{escaped(puzzle.key)}" rows="4" spellcheck="false" autocapitalize="off">'
-        "</textarea></label>\n</article>\n"
+        f"{_boxes(puzzle.key, puzzle.boxes) if puzzle.boxes else _text(puzzle.key)}</article>\n"
+    )
+
+
+def _text(key: str) -> str:
+    return (
+        f'<label>answer<textarea data-key="{escaped(key)}" rows="4" spellcheck="false" autocapitalize="off">'
+        "</textarea></label>\n"
+    )
+
+
+def _boxes(key: str, boxes: Boxes) -> str:
+    longest = max(map(len, boxes.choices))
+    rows = "".join(
+        f"<tr>{''.join(_box(given, row, column, longest) for column, given in enumerate(line))}</tr>\n"
+        for row, line in enumerate(boxes.given)
+    )
+    return (
+        f'<div class="boxes" data-key="{escaped(key)}" data-choices="{escaped(json.dumps(boxes.choices))}">'
+        f'<p class="note">answer: one in each box, each once</p>\n<div class="wide"><table>\n{rows}</table></div>\n'
+        '<p class="note left"></p></div>\n'
+    )
+
+
+def _box(given: str, row: int, column: int, longest: int) -> str:
+    fixed = " readonly tabindex=-1" if given else ""
+    return (
+        f'<td><input value="{escaped(given)}" maxlength="{longest}" size="{longest}" inputmode="numeric" '
+        f'aria-label="row {row}, column {column}"{fixed}></td>'
     )
 
 
@@ -79,6 +110,10 @@ label { display: block; color: var(--dim); font-size: .85rem }
 textarea, input, button { font: inherit; color: var(--ink); background: var(--paper); border: 1px solid var(--dim);
   border-radius: .375rem; padding: .4rem .6rem }
 textarea { display: block; box-sizing: border-box; width: 100%; font: .9rem/1.4 ui-monospace, monospace }
+.boxes td { padding: 1px; border: 0 }
+.boxes input { box-sizing: content-box; padding: .3rem .25rem; text-align: center }
+.boxes input[readonly] { background: var(--soft); color: var(--dim) }
+.boxes input.twice { border-color: var(--bad); color: var(--bad) }
 .turn img { margin: .5rem 0 }
 .save { position: fixed; left: 0; right: 0; bottom: 0; padding: .6rem 1rem; display: flex; flex-wrap: wrap; gap: .75rem;
   align-items: center; background: var(--soft); border-top: 1px solid var(--line) }

@@ -301,8 +301,8 @@ class Endpoint(Section):
     key_variable: str = "OPENAI_API_KEY"
     """Environment variable that holds the key; it may be unset."""
     extra: dict[str, Any] = {}
-    """Further fields of each request, recorded with the protocol: reasoning_effort, for one. null leaves a field out that
-    would be there (temperature, max_tokens), for servers that refuse it."""
+    """Further fields of each request, recorded with the protocol: reasoning_effort, for one. null leaves a field out
+    that would be there (temperature, max_tokens), for servers that refuse it."""
 
 
 class Wandb(Section):

@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 from pydantic import BaseModel, ConfigDict
 
+from tasks.boxes import Boxes
 from tasks.grammar import Grammar
 from tasks.photo import Board, Photo, as_photo
 
@@ -135,6 +136,8 @@ class Task:
     """`grammar(spec, asked)`: the valid answers to a question, each as `gold` would write it. `asked` is the target's
     entry of that name, empty if it has none: what the prompt tells, so that no right answer can leak into it. None
     where valid answers are no such set."""
+    boxes: Callable[[Any, dict[str, Any]], Boxes] | None = None
+    """`boxes(spec, asked)`: what a person fills in; None where it is best written as text. `asked` as for `grammar`."""
     data_only: bool = False
     """Its examples come out of datasets alone: `pose` and `render` raise ValueError."""
 

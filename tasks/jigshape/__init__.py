@@ -3,6 +3,7 @@
 from tasks.contract import Task
 from tasks.jigshape.answer import REASONS, gold, informative, parse
 from tasks.jigshape.baselines import chance
+from tasks.jigshape.boxes import boxes
 from tasks.jigshape.diagnosis import diagnose
 from tasks.jigshape.geometry import board
 from tasks.jigshape.grammar import grammar
@@ -36,4 +37,5 @@ TASK = Task(
     certificate=certify,
     caution=caution,
     grammar=grammar,
+    boxes=boxes,
 )

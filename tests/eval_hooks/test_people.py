@@ -42,7 +42,13 @@ def saved(tmp_path, puzzles):
 def test_the_form_shows_the_pixels_and_words_of_the_puzzles_and_no_solution(recipe, puzzles, read_page):
     text = form(recipe, "eval", 2)
     page = read_page(text)
-    assert [box["data-key"] for box in page.of("textarea")] == [posed.puzzle.key for posed in puzzles]
+    keys = [
+        attributes["data-key"]
+        for kind in ("div", "textarea")
+        for attributes in page.of(kind)
+        if "data-key" in attributes
+    ]
+    assert keys == [posed.puzzle.key for posed in puzzles]
     shown = [base64.b64decode(image["src"].partition("base64,")[2]) for image in page.of("img")]
     asked = [pixels for posed in puzzles for pixels in posed.example().images]
     assert len(shown) == len(asked)
@@ -107,10 +113,47 @@ def test_what_the_file_says_is_not_said_again(saved, recipe, tmp_path):
         parse_request([*words, "split=test"])
 
 
+def test_boxes_are_scored_as_the_answer_that_they_mean(tmp_path, recipe, puzzles):
+    cells = puzzles[0].puzzle.target["cells"]
+    rows = [[str(cells.index([row, column])) for column in range(2)] for row in range(2)]
+    wrong = [["0", "0"], ["1", ""]]
+    stored = {"name": "ann", "split": "eval", "count": 2, "answers": [
+        {"key": puzzles[0].puzzle.key, "boxes": rows, "touched": True},
+        {"key": puzzles[1].puzzle.key, "boxes": wrong, "touched": True},
+        {"key": puzzles[2].puzzle.key, "text": ""},
+    ]}  # fmt: skip
+    file = tmp_path / "answers.json"
+    file.write_text(json.dumps(stored), encoding="utf-8")
+    records = score(read_answers(file), puzzles)
+    assert [(r.scores["em"], r.invalid) for r in records] == [(1, None), (0, "duplicate_key")]
+    stored["answers"][0]["boxes"] = [["0", "1", "2", "3"]]
+    file.write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(ValueError, match="boxes of another shape"):
+        score(read_answers(file), puzzles)
+
+
+def test_boxes_that_nobody_touched_are_no_answer(tmp_path, puzzles):
+    answers = [{"key": puzzles[0].puzzle.key, "boxes": [["0", ""], ["", ""]], "touched": False}]
+    file = tmp_path / "answers.json"
+    file.write_text(json.dumps({"name": "a", "split": "eval", "count": 2, "answers": answers}), encoding="utf-8")
+    with pytest.raises(ValueError, match="without an answer"):
+        read_answers(file)
+
+
 FILL = """
+  const puzzle = document.querySelector(".boxes"), boxes = [...puzzle.querySelectorAll("input")];
+  const typed = () => new Event("input", {bubbles: true});
+  const fill = (at, value) => { boxes[at].value = value; boxes[at].dispatchEvent(typed()); };
+  fill(0, "3"); fill(1, "3");
+  said.twice = boxes.map((one) => one.classList.contains("twice"));
+  fill(1, "1");
+  said.left = puzzle.querySelector(".left").textContent;
+  boxes[0].focus();
+  boxes[0].dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true, cancelable: true}));
+  said.next = document.activeElement === boxes[1];
   const box = document.querySelectorAll("textarea")[1];
   box.value = '{"0": [0, 1]} <b> "ü"'; box.dispatchEvent(new Event("input"));
-  const owner = document.querySelector("input"); owner.value = "ann"; owner.dispatchEvent(new Event("input"));
+  const owner = form.elements.name; owner.value = "ann"; owner.dispatchEvent(new Event("input"));
   said.done = document.querySelector("output").value;
   let blob = null, file = null;
   URL.createObjectURL = (given) => { blob = given; return "#"; };
@@ -121,6 +164,8 @@ FILL = """
   said.type = blob.type;
   const [key, name] = [localStorage.getItem("answer " + box.dataset.key), localStorage.getItem("name")];
   said.kept = [key === box.value, name];
+  const restored = JSON.parse(localStorage.getItem("answer " + puzzle.dataset.key));
+  said.boxes = restored;
   said.fits = document.documentElement.scrollWidth <= window.innerWidth
 """
 
@@ -131,6 +176,7 @@ def test_a_browser_keeps_what_is_typed_and_saves_it(width, recipe, browse):
     said = browse(form(recipe, "eval", 2), width, FILL)
     assert said.pop("size") > 200
     assert said == {
-        "done": "1 of 4 answered", "file": "answers-ann.json", "type": "application/json", "kept": [True, "ann"],
+        "twice": [True, True, False, False], "left": "left: 0 2", "next": True, "boxes": [["3", "1"], ["", ""]],
+        "done": "2 of 4 answered", "file": "answers-ann.json", "type": "application/json", "kept": [True, "ann"],
         "fits": True,
     }  # fmt: skip
