@@ -9,7 +9,7 @@ limit. `puzzles` are asked of each part.
 One at a time: the processor and the model's own generate, greedy, with its KV cache, images drawn just before, the same
 token limit as ours. Both parse and score; that both give the same answers is checked. They take turns; ratios are
 medians over the rounds. Memory: the peak of resident memory of a process that evaluates 20 puzzles of each part, and of
-one that evaluates 200, above what it held when the model was loaded.
+one that evaluates 200.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def grown_mib(argv: Sequence[str], puzzles: int) -> float:
+def peak_of_a_process(argv: Sequence[str], puzzles: int) -> float:
     """Of a process of its own that evaluates so many puzzles of each part."""
     words = [word for word in argv if not word.startswith(("puzzles=", "rounds="))]
     command = [sys.executable, __file__, *words, f"puzzles={puzzles}", "peak=yes"]
@@ -78,6 +78,7 @@ def ask_all(recipe: Recipe, loaded: Loaded, mixture: Mixture) -> list[Record]:
 
 def main(argv: Sequence[str]) -> None:
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     line = CommandLine(argv, OWN)
     checkpoint, puzzles, rounds = line.text("checkpoint"), line.number("puzzles", 128), line.number("rounds", 3)
     recipe = line.recipe()
@@ -85,10 +86,8 @@ def main(argv: Sequence[str]) -> None:
     loaded = load(checkpoint, recipe) if checkpoint else load_model(recipe.model, seed=0, dtype=torch.float32)
     loaded.model.eval()
     if line.text("peak"):
-        ask_all(recipe, loaded, evaluation_mixture(recipe, find_photos(recipe.data.photos), 1))  # what loads only once
-        before = peak_mib()
         ask_all(recipe, loaded, mixture)
-        print(peak_mib() - before)
+        print(peak_mib())
         return
     limits = {
         question.position: batch.max_new_tokens
@@ -111,8 +110,8 @@ def main(argv: Sequence[str]) -> None:
         speeds = ", ".join(f"{name} {len(mixture) / took:.2f}/s" for name, took in sorted(times.items()))
         print(f"round {number + 1}: {speeds}: {ratios[-1]:.2f} times as fast; {same} of {len(mixture)} answers equal")
     print(f"median {median(ratios):.2f} times as fast")
-    few, many = grown_mib(argv, 20), grown_mib(argv, 200)
-    print(f"memory above the loaded model: {few:.0f} MiB for 20 puzzles a part, {many:.0f} MiB for 200")
+    few, many = (peak_of_a_process(argv, puzzles) for puzzles in (20, 200))
+    print(f"peak memory: {few:.0f} MiB for 20 puzzles a part, {many:.0f} MiB for 200: {many / few:.3f} times")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,10 @@ from models.load import Encoder, Loaded
 from tasks.grammar import Grammar
 
 
+_MEASURED_AT_ONCE = 64
+"""Puzzles that are held at a time while their lengths are found."""
+
+
 class EvaluationStoppedError(RuntimeError):
     """It was given up, on all processes."""
 
@@ -83,12 +87,17 @@ def plan_batches(
     """
     parts: dict[str, list[_Measured]] = {}
     questions = [Question(index) for index in range(len(puzzles))] if questions is None else questions
-    indices = list(dict.fromkeys(question.position for question in questions))
-    asked = {index: puzzles[index] for index in indices}
-    needed = dict(zip(indices, example_lengths(encoder, [one.puzzle for one in asked.values()]), strict=True))
+    by_position: dict[int, list[Question]] = {}
     for question in questions:
-        posed = asked[question.position]
-        parts.setdefault(posed.part, []).append(_measured(encoder, question, posed, needed[question.position]))
+        by_position.setdefault(question.position, []).append(question)
+    positions = list(by_position)
+    for start in range(0, len(positions), _MEASURED_AT_ONCE):
+        some = positions[start : start + _MEASURED_AT_ONCE]
+        posed = [puzzles[position] for position in some]
+        lengths = example_lengths(encoder, [one.puzzle for one in posed])
+        for position, one, needed in zip(some, posed, lengths, strict=True):
+            own = [_measured(encoder, question, one, needed) for question in by_position[position]]
+            parts.setdefault(one.part, []).extend(own)
     batches = []
     for part in parts.values():
         part.sort(key=_longest_first)

@@ -176,6 +176,7 @@ def _record(question: Question, posed: Posed, completion: Completion, identity: 
 
 def main(argv: Sequence[str]) -> int:
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     state = PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.cuda.is_available())
     missing = 0
 
