@@ -24,7 +24,6 @@ from models.lengths import Lengths, example_lengths
 from models.load import Encoder, Loaded
 from tasks.grammar import Grammar
 
-
 _MEASURED_AT_ONCE = 64
 """Puzzles that are held at a time while their lengths are found."""
 
