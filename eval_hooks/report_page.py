@@ -28,6 +28,7 @@ from eval_hooks.report_tables import (
     one_line,
     pairs_section,
     scores_section,
+    several_section,
 )
 from tasks import TASKS, Message
 
@@ -89,6 +90,7 @@ def page(
             scores_section(numbers),
             charts_section(numbers),
             breakdown_section(numbers),
+            several_section(numbers),
             pairs_section(pairs),
             _displacement(numbers),
             invalid_section(numbers),
