@@ -45,6 +45,10 @@ class Request:
     examples: int
 
 
+class UnreadableError(ValueError):
+    """Today's tasks cannot read a record."""
+
+
 class Change(NamedTuple):
     """A record as it was, and as today's task scores it."""
 
@@ -91,23 +95,22 @@ def scored_again(record: Record) -> Record:
     """The record with its text read and scored by today's task. Key and prompt_hash stay those of what was asked.
 
     Raises:
-        ValueError: its task is not here, or today's cannot read its spec or its target.
+        UnreadableError: its task is not here, or today's cannot read its spec or its target.
     """
     task = TASKS.get(record.task)
     if task is None:
-        raise ValueError(problem("task", one_line(record.task), ", ".join(TASKS), did_you_mean(record.task, TASKS)))
+        known = ", ".join(TASKS)
+        raise UnreadableError(problem("task", one_line(record.task), known, did_you_mean(record.task, TASKS)))
     try:
         spec = task.Spec.model_validate_json(json.dumps(record.spec))
     except ValueError as error:
-        raise ValueError(_unreadable(record, task, "spec", f"{one_line(str(error), 300)}")) from error
+        raise _unreadable(record, task, "spec", one_line(str(error), 300)) from error
     try:
         reads_back = _reads_back(task, spec, record.target)
     except (LookupError, TypeError, ValueError, AttributeError) as error:  # what JSON of another form leads to
-        raise ValueError(
-            _unreadable(record, task, "target", f"{type(error).__name__}: {one_line(str(error))}")
-        ) from error
+        raise _unreadable(record, task, "target", f"{type(error).__name__}: {one_line(str(error))}") from error
     if not reads_back:
-        raise ValueError(_unreadable(record, task, "target", "its own reference answer is not right"))
+        raise _unreadable(record, task, "target", "its own reference answer is not right")
     answer = task.parse(record.text, spec)
     invalid = answer.reason if isinstance(answer, Invalid) else None
     scores = task.score(answer, record.target)
@@ -121,9 +124,9 @@ def _reads_back(task: Task, spec: Any, target: dict[str, Any]) -> bool:
     return not isinstance(reference, Invalid) and task.score(reference, target)[task.primary] == 1
 
 
-def _unreadable(record: Record, task: Task, what: str, why: str) -> str:
+def _unreadable(record: Record, task: Task, what: str, why: str) -> UnreadableError:
     got = f"one of version {record.version} that {task.name} version {task.version} cannot read ({why})"
-    return problem(what, got, f"those of version {task.version}", "do ask its puzzle again")
+    return UnreadableError(problem(what, got, f"those of version {task.version}", "do ask its puzzle again"))
 
 
 def rescore(records: Iterable[Record]) -> Rescored:
@@ -132,7 +135,7 @@ def rescore(records: Iterable[Record]) -> Rescored:
     for record in records:
         try:
             found.changes.append(Change(record, scored_again(record)))
-        except ValueError as error:
+        except UnreadableError as error:
             found.refused.setdefault(str(error), []).append(record)
     return found
 
@@ -158,7 +161,7 @@ def table(rescored: Rescored, examples: int = 3) -> str:
 
 
 def _mean(entry: str, records: Sequence[Record]) -> str:
-    scores = [record.scores[entry] for record in records if entry in record.scores]
+    scores = [score for record in records if isinstance(score := record.scores.get(entry), int | float)]
     return f"{100 * fmean(scores):.1f}" if scores else "-"
 
 
@@ -176,27 +179,27 @@ def default_out(file: Path, rescored: Rescored) -> Path:
     return file.with_name(f"{file.stem}{_MARK}{'-'.join(map(str, versions))}.jsonl")
 
 
-def rescore_file(file: Path, out: Path | None = None, examples: int = 3) -> tuple[str, int]:
+def rescore_file(file: Path, out: Path | None, examples: int) -> tuple[str, int]:
     """Score a file's records again and write them, where anything changed.
 
     Args:
         out: None: see `default_out`.
 
     Returns:
-        What to say, and how many records could not be read.
-
-    Raises:
-        ValueError: the file holds something else than records, or the old file would be overwritten.
+        What to say, and how many records, or whole files, could not be read.
     """
-    records, torn_bytes = read_records(file)
+    try:
+        records, torn_bytes = read_records(file)
+    except ValueError as error:
+        return f"left out: {error}", 1
     rescored = rescore(records)
     said = [table(rescored, examples)] if records else []
     if torn_bytes:
         said.append(f"its last line of {torn_bytes} bytes is unfinished, and left out")
     changed = [change for change in rescored.changes if change.differs(*_SCORED)]
-    unsaid = sum(not change.differs("version") for change in changed)
-    if unsaid:
-        said.append(f"{unsaid} records changed though the version of their task did not: it must be raised")
+    unannounced = sum(not change.differs("version") for change in changed)
+    if unannounced:
+        said.append(f"{unannounced} records changed though the version of their task did not: it must be raised")
     if any(change.differs("version", *_SCORED) for change in rescored.changes):
         out = out or default_out(file, rescored)
         write_records(out, (change.new for change in rescored.changes))
@@ -213,10 +216,7 @@ def report(argv: Sequence[str]) -> tuple[str, int]:
     request = parse_request(argv)
     told, unread = [], 0
     for file in request.files:
-        try:
-            text, refused = rescore_file(file, request.out, request.examples)
-        except ValueError as error:
-            text, refused = f"left out: {error}", 1
+        text, refused = rescore_file(file, request.out, request.examples)
         unread += refused
         told.append(f"{one_line(str(file), 300)}\n{text}")
     return "\n\n".join(told), unread

@@ -18,7 +18,7 @@ def vote(answers: Sequence[Answer], spec: Spec) -> Answer:
 
     A tie goes to the earliest: of several such ways to the one whose cells have the most seniority, which is k for a
     cell that the first of k answers gave to the piece, 1 for one that only the last gave, 0 for one that none did. What
-    is still equal is decided by the numbers of pieces and cells alone.
+    is still equal is left to the solver, which decides it alike each time.
 
     Where answers leave out given pieces, they first vote on which; the others' votes do not count.
 

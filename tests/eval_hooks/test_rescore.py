@@ -9,7 +9,7 @@ from PIL import Image
 from data_mix.mixture import Posed
 from eval_hooks.records import read_records, score_completion, write_records
 from eval_hooks.rescore import main, rescore, scored_again, table
-from tasks import TASKS
+from tasks import TASKS, Invalid
 from tasks.photo import as_photo
 
 SPECS = {
@@ -112,6 +112,20 @@ def test_the_new_file_stands_beside_the_old_one_which_stays(records_of, tmp_path
     assert read_records(tmp_path / "r-rescored-v2.jsonl").records == records
     assert "(0 of 2 records changed)" in capsys.readouterr().out
     assert file.read_bytes() == before
+
+
+def test_a_scorer_that_fails_is_not_taken_for_a_target_that_cannot_be_read(records_of, monkeypatch):
+    task = TASKS["jigshape"]
+    records = records_of("jigshape", "no")
+
+    def fails_for_invalid(answer, target):
+        if isinstance(answer, Invalid):
+            raise ValueError("a bug")
+        return task.score(answer, target)
+
+    monkeypatch.setitem(TASKS, "jigshape", dataclasses.replace(task, score=fails_for_invalid))
+    with pytest.raises(ValueError, match="a bug"):
+        rescore(records)
 
 
 def test_where_nothing_changed_nothing_is_written(records_of, tmp_path, capsys):
