@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval_hooks.diagnose import Kind, kind_of, read_parts
 from eval_hooks.paired import Difference, compare_scores
-from eval_hooks.records import Record
+from eval_hooks.record_parts import giver_of, read_parts
+from eval_hooks.records import Giver, Record
 from eval_hooks.run_records import Answer, answer_of, one_line
 from recipes.command import CommandLine, run_command
 from recipes.fields import problem, shown
@@ -139,16 +139,16 @@ def _p(p: float) -> str:
     return "<.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _of(kind: Kind) -> str:
-    step = "" if kind.step is None else f" at step {kind.step}"
-    return f"{one_line(kind.model, 80)}{step}"
+def _of(giver: Giver) -> str:
+    step = "" if giver.step is None else f" at step {giver.step}"
+    return f"{one_line(giver.model, 80)}{step}"
 
 
 def report(argv: Sequence[str]) -> str:
     """Read, compare, and say what was found."""
     request = parse_request(argv)
     one, other = (read_parts([file], request.part) for file in (request.records, request.against))
-    kinds = kind_of(one), kind_of(other)
+    kinds = giver_of(one), giver_of(other)
     parts = compare(one, other)
     missing = [
         f"part {part}: only in {name}"

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from eval_hooks import diagnosis_table
 from eval_hooks.aggregate import Aggregate, aggregate
 from eval_hooks.heat_map import displacement_map, fits_map
-from eval_hooks.records import Record, printable, read_records
+from eval_hooks.record_parts import giver_of, read_parts
+from eval_hooks.records import Giver, Record
+from eval_hooks.run_records import one_line
 from recipes.command import run_command
 from recipes.fields import did_you_mean, problem, shown
 from tasks import TASKS
@@ -35,9 +35,6 @@ usage: python -m eval_hooks.diagnose records=FILE [records=FILE ...] [part=NAME]
   part        diagnose this part alone
   model       diagnose the answers of this model, or program, alone
   out         folder for pictures and diagnosis.json; default: <first file's name>-diagnosis beside it"""
-
-_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]{0,99}")
-"""A recipe's names of parts, and not too long for a file; a part of any other name is written nowhere."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +48,6 @@ class Request:
 
 
 _MAX_GRID = 64
-
-
-class Kind(NamedTuple):
-    """What the diagnosed records must have in common."""
-
-    model: str
-    step: int | None
-    protocol: str
-    split: str
 
 
 @dataclass(frozen=True)
@@ -108,80 +96,6 @@ def parse_request(argv: Sequence[str]) -> Request:
     return Request(files, part, model, out)
 
 
-def read_parts(files: Sequence[Path], part: str | None = None, model: str | None = None) -> dict[str, list[Record]]:
-    """Part -> its records, in their order; those of the one part or model alone that is named.
-
-    Raises:
-        ValueError: a file is none of records, nothing is left to diagnose, a part's name could name no file, its
-            records are of several tasks or versions, or an answer is there twice.
-    """
-    parts: dict[str, list[Record]] = {}
-    models: dict[str, None] = {}
-    for file in files:
-        for record in read_records(file).records:
-            models[record.model] = None
-            if model in (None, record.model):
-                parts.setdefault(record.part, []).append(record)
-    if model is not None and model not in models:
-        known = list(map(_line, models))
-        raise ValueError(problem("model", shown(model), ", ".join(known), did_you_mean(model, known)))
-    if not parts:
-        got = f"{', '.join(map(str, files))} without a whole record"
-        raise ValueError(problem("records", got, "scored answers", "do name the file of an evaluation that has begun"))
-    if part is not None:
-        if part not in parts:
-            known = list(map(_line, parts))
-            raise ValueError(problem("part", shown(part), ", ".join(known), did_you_mean(part, known)))
-        parts = {part: parts[part]}
-    for name in parts:
-        if not _FILE_NAME.fullmatch(name):
-            allowed = "at most 100 letters, digits, _, + and -: it names files"
-            raise ValueError(problem("part", ascii(name)[:60], allowed, "do choose another with part=NAME"))
-    kind_of(parts)
-    for name, records in parts.items():
-        _check_answers(name, records)
-    return parts
-
-
-def _check_answers(part: str, records: Sequence[Record]) -> None:
-    kinds = sorted({(record.task, record.version) for record in records})
-    if len(kinds) > 1:
-        got = ", ".join(f"{_line(task)} version {version}" for task, version in kinds)
-        raise ValueError(problem(f"part {part}", got, "one task of one version", "do diagnose each by itself"))
-    (key, sample), times = Counter((record.key, record.sample) for record in records).most_common(1)[0]
-    if times > 1:
-        got = f"sample {sample} of {_line(key)} {times} times"
-        raise ValueError(problem(f"part {part}", got, "each answer once", "do drop the copies"))
-
-
-def kind_of(parts: Mapping[str, Sequence[Record]]) -> Kind:
-    """What all records have in common.
-
-    Raises:
-        ValueError: they are of several models, steps, protocols or splits.
-    """
-    found: dict[Kind, dict[str, None]] = {}
-    for part, records in parts.items():
-        for record in records:
-            found.setdefault(Kind(record.model, record.step, record.protocol, record.split), {})[part] = None
-    if len(found) > 1:
-        got = "; ".join(
-            f"{_line(kind.model)} at step {kind.step} ({_line(kind.protocol)}, {_line(kind.split)} split) "
-            f"in {', '.join(names)}"
-            for kind, names in found.items()
-        )
-        allowed = "one model, step, protocol and split"
-        raise ValueError(
-            problem("records", got, allowed, "do name fewer files, or choose with model=NAME or part=NAME")
-        )
-    return next(iter(found))
-
-
-def _line(text: str) -> str:
-    """Any text as one harmless line."""
-    return " ".join(printable(text).split())
-
-
 def diagnose_part(part: str, records: Sequence[Record]) -> PartDiagnosis:
     """Read the texts of one part again and tell what went wrong in them together.
 
@@ -191,7 +105,7 @@ def diagnose_part(part: str, records: Sequence[Record]) -> PartDiagnosis:
     name, version = records[0].task, records[0].version
     task = TASKS.get(name)
     if task is None:
-        raise ValueError(problem(f"part {part}: task", _line(name), ", ".join(TASKS), did_you_mean(name, TASKS)))
+        raise ValueError(problem(f"part {part}: task", one_line(name), ", ".join(TASKS), did_you_mean(name, TASKS)))
     diagnoses: list[tuple[dict[str, Any], float]] = []
     grid = 2
     for record in records:
@@ -200,7 +114,7 @@ def diagnose_part(part: str, records: Sequence[Record]) -> PartDiagnosis:
             diagnoses.append((task.diagnose(answer, record.target), task.score(answer, record.target)[task.primary]))
             grid = max(grid, _grid(record))
         except (LookupError, TypeError, ValueError) as error:
-            got = f"a spec or target that task {name} does not know ({type(error).__name__}: {_line(str(error))})"
+            got = f"a spec or target that task {name} does not know ({type(error).__name__}: {one_line(str(error))})"
             allowed = f"those of version {task.version}; this is of {version}"
             raise ValueError(
                 problem(f"part {part}, index {record.index}", got, allowed, "do ask the puzzles again")
@@ -212,7 +126,7 @@ def _grid(record: Record) -> int:
     """The grid that the target names, 2 if it names none; it is data, and sizes a picture."""
     grid = record.target.get("grid", 2)
     if not isinstance(grid, int) or not 0 < grid <= _MAX_GRID:
-        raise ValueError(f"a grid of {_line(str(grid))[:20]}")
+        raise ValueError(f"a grid of {one_line(str(grid))[:20]}")
     return grid
 
 
@@ -223,7 +137,7 @@ def table(parts: Sequence[PartDiagnosis]) -> str:
     return "\n\n".join(diagnosis_table.table(task, TASKS[task].primary, said) for task, said in own.items())
 
 
-def write(out: Path, parts: Sequence[PartDiagnosis], kind: Kind) -> list[Path]:
+def write(out: Path, parts: Sequence[PartDiagnosis], giver: Giver) -> list[Path]:
     """Write diagnosis.json and the pictures; gives the files."""
     out.mkdir(parents=True, exist_ok=True)
     stored = {
@@ -232,9 +146,9 @@ def write(out: Path, parts: Sequence[PartDiagnosis], kind: Kind) -> list[Path]:
         for part in parts
     }
     written = [out / "diagnosis.json"]
-    text = json.dumps(kind._asdict() | {"parts": stored}, allow_nan=False)
+    text = json.dumps(giver._asdict() | {"parts": stored}, allow_nan=False)
     written[0].write_text(text + "\n", encoding="ascii")
-    by = f"of {_line(kind.model)[:60]}" + ("" if kind.step is None else f" at step {kind.step}")
+    by = f"of {one_line(giver.model)[:60]}" + ("" if giver.step is None else f" at step {giver.step}")
     for part in parts:
         said = part.said
         if said.displacement is not None:
@@ -252,7 +166,7 @@ def report(argv: Sequence[str]) -> str:
     """Diagnose, write pictures and numbers, and say what was found."""
     request = parse_request(argv)
     records = read_parts(request.records, request.part, request.model)
-    kind = kind_of(records)
+    kind = giver_of(records)
     parts = [diagnose_part(part, answers) for part, answers in records.items()]
     written = write(request.out, parts, kind)
     lines = [

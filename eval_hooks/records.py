@@ -21,6 +21,15 @@ from tasks.contract import Invalid, Message
 logger = logging.getLogger(__name__)
 
 
+class Giver(NamedTuple):
+    """Who answered, and how: what the records of one evaluation have in common."""
+
+    model: str
+    step: int | None
+    protocol: str
+    split: str
+
+
 @dataclass(frozen=True)
 class Record:
     """One scored answer. Holds all that is needed to score it again."""
@@ -58,6 +67,10 @@ class Record:
     model: str
     step: int | None
     """Optimizer step of the checkpoint; None outside a run."""
+
+    @property
+    def giver(self) -> Giver:
+        return Giver(self.model, self.step, self.protocol, self.split)
 
 
 class RecordFile(NamedTuple):

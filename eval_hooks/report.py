@@ -23,9 +23,9 @@ from data_mix.images import BadPhoto
 from data_mix.photos import FilePhoto, find_photos
 from eval_hooks.baselines import read_solved
 from eval_hooks.data_urls import lossy
-from eval_hooks.diagnose import Kind, kind_of, read_parts
 from eval_hooks.gallery import Case, choose, drawn_answer, pose_again
-from eval_hooks.records import Record
+from eval_hooks.record_parts import giver_of, read_parts
+from eval_hooks.records import Giver, Record
 from eval_hooks.report_numbers import Pair, PartNumbers, pairs, part_numbers
 from eval_hooks.report_page import Drawn, Origin, Shown, page
 from eval_hooks.run_files import RECIPE
@@ -100,13 +100,13 @@ def make_page(request: Request) -> str:
         ValueError: the records are none, or do not belong together.
     """
     parts = read_parts([request.records], request.part, request.model)
-    kind = kind_of(parts)
+    giver = giver_of(parts)
     solved = read_solved()
     numbers: dict[str, PartNumbers] = {part: part_numbers(part, records, solved) for part, records in parts.items()}
     found: list[Pair] = pairs(parts, numbers)
     chosen = {part: choose(records, TASKS[records[0].task].primary, request.cases) for part, records in parts.items()}
     photos, no_photos = _photos(request, parts)
-    return page(kind, numbers, found, _drawn(chosen, photos), no_photos, _origin(request, kind))
+    return page(giver, numbers, found, _drawn(chosen, photos), no_photos, _origin(request, giver))
 
 
 def _photos(request: Request, parts: Mapping[str, Sequence[Record]]) -> tuple[dict[str, FilePhoto], str]:
@@ -144,7 +144,7 @@ def _shown(case: Case, photos: Mapping[str, FilePhoto], most_bytes: int) -> Show
     return Shown(case, tuple(posed.puzzle.messages), urls, "")
 
 
-def _origin(request: Request, kind: Kind) -> Origin:
+def _origin(request: Request, giver: Giver) -> Origin:
     content = request.records.read_bytes()
     environment = request.records.resolve().parent.parent / _ENVIRONMENT
     versions = {"Python": platform.python_version()} | {name: metadata.version(name) for name in _LIBRARIES}

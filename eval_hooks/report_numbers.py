@@ -16,6 +16,7 @@ from eval_hooks.intervals import Estimate, estimate
 from eval_hooks.paired import Difference, compare_scores
 from eval_hooks.published import published
 from eval_hooks.records import Record
+from eval_hooks.several import Several, several
 from eval_hooks.summary import PartSummary, Solved, summarize
 from recipes.fields import problem
 from tasks import TASKS
@@ -45,6 +46,8 @@ class PartNumbers:
     """Score entry -> its mean and interval, the primary first; one that applies to no answer is absent."""
     references: list[Reference]
     said: Aggregate
+    several: Several | None
+    """Of several answers to each puzzle; None where there are none, or not of each as many."""
 
     @property
     def primary(self) -> Estimate:
@@ -96,7 +99,7 @@ def part_numbers(part: str, records: Sequence[Record], solved: Solved) -> PartNu
     found = published(task.name, specs, records[0].protocol)
     references += [Reference(model, "published", figure.means, figure.source) for model, figure in found.items()]
     spec = dict(_flat(specs[0].model_dump(mode="json")))
-    return PartNumbers(summary, records[0].version, spec, scores, references, said)
+    return PartNumbers(summary, records[0].version, spec, scores, references, said, several(part, records))
 
 
 def pairs(parts: Mapping[str, Sequence[Record]], numbers: Mapping[str, PartNumbers]) -> list[Pair]:

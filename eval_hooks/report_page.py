@@ -12,10 +12,10 @@ from PIL import Image
 from data_mix.document import escaped, sealed_document
 from eval_hooks import diagnosis_table, report_chart
 from eval_hooks.data_urls import lossless
-from eval_hooks.diagnose import Kind
 from eval_hooks.gallery import Case
 from eval_hooks.heat_map import displacement_map, fits_map
 from eval_hooks.intervals import Estimate, estimate_beyond_chance, mean_of
+from eval_hooks.records import Giver
 from eval_hooks.report_numbers import Pair, PartNumbers
 from eval_hooks.report_tables import (
     MOST_NAME,
@@ -28,6 +28,7 @@ from eval_hooks.report_tables import (
     one_line,
     pairs_section,
     scores_section,
+    several_section,
 )
 from tasks import TASKS, Message
 
@@ -68,7 +69,7 @@ class Origin(NamedTuple):
 
 
 def page(
-    kind: Kind,
+    giver: Giver,
     numbers: Mapping[str, PartNumbers],
     pairs: Sequence[Pair],
     gallery: Mapping[str, Sequence[Shown]],
@@ -80,21 +81,22 @@ def page(
         numbers: by part; so is `gallery`.
         no_photos: why no photo could be had; empty where that is not so.
     """
-    title = " ".join(clip(kind.model, MOST_NAME).split()) + ("" if kind.step is None else f", step {kind.step}")
+    title = " ".join(clip(giver.model, MOST_NAME).split()) + ("" if giver.step is None else f", step {giver.step}")
     body = "".join(
         [
-            f"<p>{one_line(kind.split)} split, {one_line(kind.protocol)} protocol. Scores are percentages; what "
+            f"<p>{one_line(giver.split)} split, {one_line(giver.protocol)} protocol. Scores are percentages; what "
             "stands below or after one is its 95 % interval, for other puzzles of the kind.</p>\n",
             _headline(numbers),
             scores_section(numbers),
             charts_section(numbers),
             breakdown_section(numbers),
+            several_section(numbers),
             pairs_section(pairs),
             _displacement(numbers),
             invalid_section(numbers),
             _gallery(gallery, no_photos),
             _diagnosis(numbers),
-            _reproduce(kind, numbers, origin),
+            _reproduce(giver, numbers, origin),
         ]
     )
     return sealed_document(title, body, style=report_chart.STYLE + _STYLE)
@@ -220,15 +222,15 @@ def _diagnosis(numbers: Mapping[str, PartNumbers]) -> str:
     )
 
 
-def _reproduce(kind: Kind, numbers: Mapping[str, PartNumbers], origin: Origin) -> str:
+def _reproduce(giver: Giver, numbers: Mapping[str, PartNumbers], origin: Origin) -> str:
     tasks = ", ".join(
         f"{task} version {version}" for task, version in {(p.summary.task, p.version): 0 for p in numbers.values()}
     )
     facts = {
-        "model": clip(kind.model, 4 * MOST_NAME),
-        "step": "-" if kind.step is None else str(kind.step),
-        "protocol": kind.protocol,
-        "split": kind.split,
+        "model": clip(giver.model, 4 * MOST_NAME),
+        "step": "-" if giver.step is None else str(giver.step),
+        "protocol": giver.protocol,
+        "split": giver.split,
         "tasks": tasks,
         "parts": ", ".join(f"{name} ({part.summary.n})" for name, part in numbers.items()),
         "records": f"{origin.file}, {origin.num_bytes:,} bytes, SHA-256 {origin.digest}",
@@ -236,7 +238,7 @@ def _reproduce(kind: Kind, numbers: Mapping[str, PartNumbers], origin: Origin) -
     }
     listed = "".join(f"<dt>{name}</dt><dd>{escaped(clip(fact, 1000))}</dd>" for name, fact in facts.items())
     # split and file are data of others, and these lines are made to be copied into a shell
-    file, split = (shlex.quote(" ".join(clip(each, _MOST_TEXT).split())) for each in (origin.file, kind.split))
+    file, split = (shlex.quote(" ".join(clip(each, _MOST_TEXT).split())) for each in (origin.file, giver.split))
     count = max(part.primary.n for part in numbers.values())
     commands = [
         "# this page; the same numbers as text and JSON",

@@ -9,6 +9,7 @@ from data_mix.document import escaped
 from eval_hooks.intervals import Estimate, beyond_chance
 from eval_hooks.report_chart import Series, curve
 from eval_hooks.report_numbers import Pair, PartNumbers, Reference, places
+from eval_hooks.several import NOTE
 from tasks import TASKS
 
 MOST_NAME = 80
@@ -124,6 +125,21 @@ def _bar(score: Estimate | None, guessers: Mapping[str, float | None]) -> str:
         f'<div class="bar"><i class="fill" style="width:{100 * score.mean:.1f}%"></i>'
         f'<i class="reach" style="left:{low:.1f}%;width:{high - low:.1f}%"></i>{ticks}</div></td>'
     )
+
+
+def several_section(numbers: Mapping[str, PartNumbers]) -> str:
+    """What several answers to each puzzle come to; empty where there are no such."""
+    rows = ""
+    for name, part in numbers.items():
+        for place, (what, found) in enumerate(part.several.rows() if part.several else ()):
+            head = escaped(name) if place == 0 else ""
+            reach = f"<small>({interval(found)})</small>"
+            cells = f"<td>{escaped(what)}</td><td>{100 * found.mean:.1f} {reach}</td><td>{found.n}</td>"
+            rows += f'<tr{_own_class(place == 0)}><th scope="row">{head}</th>{cells}</tr>\n'
+    if not rows:
+        return ""
+    table = _table(_head("", "of several answers to each puzzle", "%", "n"), rows)
+    return f'<section><h2>Several answers</h2>\n{table}<p class="note">{escaped(NOTE)}</p></section>\n'
 
 
 def pairs_section(pairs: Sequence[Pair]) -> str:

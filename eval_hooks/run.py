@@ -24,12 +24,13 @@ from accelerate.utils import parse_flag_from_env
 
 from data_mix.mixture import Mixture, Posed, evaluation_mixture
 from data_mix.photos import find_photos
+from eval_hooks import several
 from eval_hooks.backends import Backend, InProcess, Named, Served, name
 from eval_hooks.endpoint import Endpoint, EndpointError
 from eval_hooks.evaluate import Question, grammar_of
 from eval_hooks.journal import Journal
 from eval_hooks.protocol import Protocol, protocol_of
-from eval_hooks.records import Record, score_completion
+from eval_hooks.records import Giver, Record, score_completion
 from eval_hooks.summary import summarize, table
 from models.generation import Completion
 from recipes.command import CommandLine, run_command
@@ -59,16 +60,6 @@ class Request:
     out: Path | None
 
 
-@dataclass(frozen=True)
-class Identity:
-    """What all records of one file have in common."""
-
-    model: str
-    step: int | None
-    protocol: str
-    split: str
-
-
 def parse_request(argv: Sequence[str]) -> Request:
     """
     Raises:
@@ -96,20 +87,20 @@ def parse_request(argv: Sequence[str]) -> Request:
     return Request(recipe, checkpoint, endpoint, Path(out) if out else None)
 
 
-def default_out(recipe: Recipe, identity: Identity, run: Path | None) -> Path:
+def default_out(recipe: Recipe, giver: Giver, run: Path | None) -> Path:
     """Where records go; no name in it can leave the folder.
 
     Args:
         run: the run folder that the model is of; None: it is of none.
     """
-    step = "" if identity.step is None else f"-step-{identity.step:06d}"
-    words = (identity.model, f"{recipe.name}-{identity.split}-{identity.protocol}{step}")
+    step = "" if giver.step is None else f"-step-{giver.step:06d}"
+    words = (giver.model, f"{recipe.name}-{giver.split}-{giver.protocol}{step}")
     model, name = (re.sub(r"[^A-Za-z0-9_.=-]+", "-", word).strip("-.") or "x" for word in words)
     return (run or Path("runs", model)) / "records" / f"{name}.jsonl"
 
 
 def left_to_ask(
-    journal: Journal, mixture: Mixture, protocol: Protocol, identity: Identity
+    journal: Journal, mixture: Mixture, protocol: Protocol, giver: Giver
 ) -> tuple[list[Question], dict[tuple[str, int], int]]:
     """The questions without a record, and the place of each question's record in the file.
 
@@ -119,11 +110,11 @@ def left_to_ask(
     questions = [Question(index, sample) for index in range(len(mixture)) for sample in range(protocol.samples)]
     places = {(mixture[one.position].puzzle.key, one.sample): place for place, one in enumerate(questions)}
     done = journal.read()
-    others = {Identity(one.model, one.step, one.protocol, one.split) for one in done} - {identity}
+    others = {one.giver for one in done} - {giver}
     strangers = [one.key for one in done if (one.key, one.sample) not in places]
     if others or strangers:
         got = f"records of {next(iter(others))}" if others else f"a record of {strangers[0]}, which is not asked here"
-        allowed = f"records of {identity} and of these puzzles alone"
+        allowed = f"records of {giver} and of these puzzles alone"
         raise ValueError(problem("out", f"{journal.out} with {got}", allowed, "do choose another out=..."))
     known = {(one.key, one.sample) for one in done}
     left = [one for one, (key, _) in zip(questions, places, strict=True) if (key, one.sample) not in known]
@@ -146,10 +137,10 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
         for posed in mixture:  # before anything is loaded
             grammar_of(posed)
     named = name(request.checkpoint) if request.checkpoint else Named(str(request.endpoint and request.endpoint.model))
-    identity = Identity(named.model, named.step, protocol.name, recipe.eval.split)
-    out = request.out or default_out(recipe, identity, named.run)
+    giver = Giver(named.model, named.step, protocol.name, recipe.eval.split)
+    out = request.out or default_out(recipe, giver, named.run)
     journal = Journal(out, rank)
-    left, places = left_to_ask(journal, mixture, protocol, identity)
+    left, places = left_to_ask(journal, mixture, protocol, giver)
     backend: Backend
     if request.endpoint:
         backend = Served(request.endpoint, recipe, protocol)
@@ -158,19 +149,22 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
     state.wait_for_everyone()  # nobody writes before all have read
 
     with journal:
-        backend.answer(mixture, left, lambda answered: journal.add(_record(*one, identity) for one in answered))
+        backend.answer(mixture, left, lambda answered: journal.add(_record(*one, giver) for one in answered))
     state.wait_for_everyone()
     if not state.is_main_process:
         return "", 0
     records = journal.gather(places)
-    scores = [table(summarize(records))] if records else []
-    said = [f"{len(records)} of {len(places)} answers are in {out}", backend.describe()]
-    return "\n".join([*scores, *filter(None, said)]), len(places) - len(records)
+    missing = len(places) - len(records)
+    said = [table(summarize(records)) if records else ""]
+    if protocol.samples > 1 and not missing:
+        said.append(several.describe(records))
+    said += [f"{len(records)} of {len(places)} answers are in {out}", backend.describe()]
+    return "\n".join(filter(None, said)), missing
 
 
-def _record(question: Question, posed: Posed, completion: Completion, identity: Identity) -> Record:
+def _record(question: Question, posed: Posed, completion: Completion, giver: Giver) -> Record:
     return score_completion(
-        posed, completion, model=identity.model, step=identity.step, protocol=identity.protocol, sample=question.sample
+        posed, completion, model=giver.model, step=giver.step, protocol=giver.protocol, sample=question.sample
     )
 
 

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from eval_hooks.records import Record, printable, read_records
+from eval_hooks.records import Giver, Record, printable, read_records
 from tasks import TASKS
 
 
@@ -75,7 +75,7 @@ def read_runs(folder: Path) -> Found:
             f"runs: got {folder}, which holds no records/*.jsonl; allowed: a folder of runs; do name one in which a "
             "run was evaluated"
         )
-    runs: dict[str, dict[_Giver, list[Answer]]] = {}
+    runs: dict[str, dict[Giver, list[Answer]]] = {}
     skipped, read = [], []
     for path in files:
         name = one_line(path.relative_to(folder).as_posix())
@@ -89,8 +89,7 @@ def read_runs(folder: Path) -> Found:
             skipped.append(Skipped(name, f"its last line of {torn_bytes} bytes is unfinished; the others are used"))
         givers = runs.setdefault(path.parent.parent.relative_to(folder).as_posix(), {})
         for record, answer in zip(records, answers, strict=True):
-            giver = _Giver(record.model, record.step, record.protocol, record.split)
-            givers.setdefault(giver, []).append(answer)
+            givers.setdefault(record.giver, []).append(answer)
         read.append(path)
     entrants = []
     for run, givers in runs.items():
@@ -103,13 +102,6 @@ def read_runs(folder: Path) -> Found:
                 else:
                     entrants.append(Entrant(name, *giver, parts))
     return Found(entrants, skipped, read)
-
-
-class _Giver(NamedTuple):
-    model: str
-    step: int | None
-    protocol: str
-    split: str
 
 
 def answer_of(record: Record) -> Answer:

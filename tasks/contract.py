@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -138,6 +138,12 @@ class Task:
     where valid answers are no such set."""
     boxes: Callable[[Any, dict[str, Any]], Boxes] | None = None
     """`boxes(spec, asked)`: what a person fills in; None where it is best written as text. `asked` as for `grammar`."""
+    vote: Callable[[Sequence[Any], Any], Any] | None = None
+    """`vote(answers, spec)`: the answer that most of several valid ones, at least one, agree on; ties go to the
+    earliest, and equal answers give that answer. None where answers are not alike enough to agree."""
+    write: Callable[[Any, Any], str] | None = None
+    """`write(answer, spec)`: an answer as `gold` writes it; `parse` gives it back. There is one where there is a
+    `vote`, whose answer may be nobody's."""
     data_only: bool = False
     """Its examples come out of datasets alone: `pose` and `render` raise ValueError."""
 

@@ -1,7 +1,7 @@
 """JigShape: put the pieces of a photo back in place, by their content and their shape."""
 
 from tasks.contract import Task
-from tasks.jigshape.answer import REASONS, gold, informative, parse
+from tasks.jigshape.answer import REASONS, gold, informative, parse, write
 from tasks.jigshape.baselines import chance
 from tasks.jigshape.boxes import boxes
 from tasks.jigshape.diagnosis import diagnose
@@ -13,6 +13,7 @@ from tasks.jigshape.programs import certify, solve_with_vision, solve_without_vi
 from tasks.jigshape.render import render
 from tasks.jigshape.score import ENTRIES, score
 from tasks.jigshape.spec import Spec, caution, detail
+from tasks.jigshape.vote import vote
 
 TASK = Task(
     name=NAME,
@@ -38,4 +39,6 @@ TASK = Task(
     caution=caution,
     grammar=grammar,
     boxes=boxes,
+    vote=vote,
+    write=write,
 )

@@ -43,12 +43,23 @@ def parse(text: str, spec: Spec) -> Answer | Invalid:
 
 def gold(target: dict[str, Any]) -> str:
     """The reference answer: compact JSON, ids or cells in order, without given pieces that are to be left out."""
-    cells = target["cells"]
-    if target["answer_format"] == "by_cell":
-        return by_cell.write(cells, target["grid"])
-    given = set() if target.get("repeat_clues", True) else set(target["clues"])
-    pairs = by_id.write(cells, [index for index in range(len(cells)) if index not in given])
-    return pairs if target["answer_format"] == "by_id" else f"{by_cell.write(cells, target['grid'])}\n{pairs}"
+    left_out = set() if target.get("repeat_clues", True) else set(target["clues"])
+    cells = [None if index in left_out else cell for index, cell in enumerate(target["cells"])]
+    return _written(cells, target["grid"], target["answer_format"])
+
+
+def write(answer: Answer, spec: Spec) -> str:
+    """An answer as the reference answer is written."""
+    return _written(answer, spec.grid, spec.answer_format)
+
+
+def _written(answer: Answer, grid: int, answer_format: str) -> str:
+    placed = {index: cell for index, cell in enumerate(answer) if cell is not None}
+    pairs = by_id.write(placed)
+    if answer_format == "by_id":
+        return pairs
+    rows = by_cell.write(list(placed.values()), grid)  # nothing is left out in formats that have rows
+    return rows if answer_format == "by_cell" else f"{rows}\n{pairs}"
 
 
 def informative(gold_text: str) -> list[Span]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.contract import Invalid
@@ -54,9 +54,9 @@ def read(text: str, spec: Spec) -> Cells | Invalid:
     return Invalid(answer, _lenient(text, spec.grid)) if isinstance(answer, str) else answer
 
 
-def write(cells: Sequence[Sequence[int]], ids: Sequence[int]) -> str:
-    """Compact JSON of the given ids, in order."""
-    return json.dumps({str(index): cells[index] for index in ids}, separators=(",", ":"))
+def write(cells: Mapping[int, Sequence[int]]) -> str:
+    """Compact JSON of cells by id, in their order."""
+    return json.dumps({str(index): cell for index, cell in cells.items()}, separators=(",", ":"))
 
 
 def _strict(pairs: tuple[tuple[str, Any], ...], grid: int, needed: int) -> Cells | str:

@@ -80,5 +80,4 @@ class _Rows:
 
     def _object(self, placed: list[int]) -> Sequence[str]:
         cells = {index: divmod(place, self.spec.grid) for place, index in enumerate(placed)}
-        ids = range(self.spec.num_pieces)
-        return (f"\n{by_id.write([cells[index] for index in ids], ids)}",)
+        return (f"\n{by_id.write(dict(sorted(cells.items())))}",)

@@ -19,6 +19,7 @@ from tasks.photo import needed
 from tasks.skills.picture import picture_of
 from tasks.skills.prompt import messages
 from tasks.skills.spec import Spec, board, caution, detail
+from tasks.voting import majority
 
 VERSION = 1
 _QUESTION_STREAM = 7
@@ -102,6 +103,10 @@ class Skill:
         """The reference answer: nothing but what is asked for."""
         return self.write(target["answer"])
 
+    def written(self, answer: Any, spec: Spec) -> str:
+        """An answer as the reference answer is written."""
+        return self.write(answer)
+
     def grammar(self, spec: Spec, asked: dict[str, Any]) -> Grammar:
         """The possible answers, as `gold` writes them."""
         return OneOf(tuple(self.write(answer) for answer in self.possible(spec, asked)))
@@ -137,4 +142,6 @@ class Skill:
             detail=detail,
             caution=caution,
             grammar=self.grammar,
+            vote=majority,
+            write=self.written,
         )

@@ -11,7 +11,8 @@ import skimage.data
 from PIL import Image
 
 from data_mix.mixture import Posed
-from eval_hooks.diagnose import diagnose_part, kind_of, main, parse_request, read_parts
+from eval_hooks.diagnose import diagnose_part, main, parse_request
+from eval_hooks.record_parts import giver_of, read_parts
 from eval_hooks.records import score_completion, write_records
 from tasks import TASKS
 from tasks.photo import as_photo
@@ -152,7 +153,7 @@ def test_records_of_several_kinds_are_refused_unless_a_part_leaves_one(records_o
     assert not (tmp_path / "mixed-diagnosis").exists()
     assert main([f"records={file}", "part=a"]) == 0
     with pytest.raises(ValueError, match=r"m at step 1.*n at step 1"):
-        kind_of({"a": [*records_of("jigshape", JIGSAW, gold), *records_of("jigshape", JIGSAW, gold, model="n")]})
+        giver_of({"a": [*records_of("jigshape", JIGSAW, gold), *records_of("jigshape", JIGSAW, gold, model="n")]})
 
 
 def test_an_answer_that_is_there_twice_is_refused(records_of, tmp_path):

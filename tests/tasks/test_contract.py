@@ -294,6 +294,18 @@ def test_choosing_at_random_within_the_grammar_ends_in_a_valid_answer(task, spec
 
 
 @each_case
+def test_a_vote_is_an_answer_and_is_written_as_the_reference_answer(task, spec, photo):
+    targets = [task.pose(spec, photo, seed).target for seed in range(5)]
+    answers = [task.parse(task.gold(target), spec) for target in targets]
+    for answer, target in zip(answers, targets, strict=True):
+        assert task.write(answer, spec) == task.gold(target)
+        assert task.vote([answer], spec) == answer
+    voted = task.vote(answers, spec)
+    assert task.parse(task.write(voted, spec), spec) == voted
+    assert task.vote([answers[0], answers[1], answers[1]], spec) == answers[1]
+
+
+@each_case
 def test_answers_and_failures_can_be_drawn(task, spec, photo):
     example = task.make(spec, photo, 3)
     answer = task.parse(task.gold(example.puzzle.target), spec)
