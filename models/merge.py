@@ -18,6 +18,8 @@ import transformers
 from peft import PeftModel
 from peft.tuners.lora import LoraLayer
 
+from eval_hooks.callback import solved_or_nothing
+from eval_hooks.model_card import records_of, write_card_or_warn
 from eval_hooks.run_files import find_checkpoint
 from models.load import ADAPTER_CONFIG, load_checkpoint
 from models.towers import frozen_dtype
@@ -49,7 +51,8 @@ def merged(model: PeftModel) -> Any:
 
 
 def merge_checkpoint(checkpoint: Path, out: Path) -> str:
-    """Write the merged model of a run's checkpoint to the folder `out`, which appears when it is complete.
+    """Write the merged model of a run's checkpoint to the folder `out`, which appears when it is complete. Where the
+    checkpoint was evaluated, a card comes along: its scores are the adapter's.
 
     Returns:
         A line that says what was written.
@@ -69,6 +72,8 @@ def merge_checkpoint(checkpoint: Path, out: Path) -> str:
     try:
         model.save_pretrained(aside)
         loaded.processor.save_pretrained(aside)
+        if records := records_of(folder.parent, step):
+            write_card_or_warn(aside, records, recipe, folder.parent, solved_or_nothing())
         aside.rename(out)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
