@@ -18,7 +18,7 @@ from data_mix.mixture import Mixture, evaluation_parts
 from data_mix.scores import Scores
 from eval_hooks.baselines import read_solved
 from eval_hooks.evaluate import evaluate, plan_batches
-from eval_hooks.model_card import write_card_or_warn
+from eval_hooks.model_card import or_warn, write_card
 from eval_hooks.pictures import write_pictures
 from eval_hooks.records import Record, read_records, write_records
 from eval_hooks.run_files import checkpoint_folders, evaluated_steps, keep_best, pictures_folder, records_file
@@ -127,7 +127,8 @@ class EvalCallback(TrainerCallback):
         """Before the records: what these tell is never asked again, so a card that a kill prevented would stay out."""
         folder = checkpoint_folders(self._run).get(state.global_step)
         if state.is_world_process_zero and folder:
-            write_card_or_warn(folder, records, self._recipe, self._run, self._solved)
+            with or_warn(folder):
+                write_card(folder, records, self._recipe, self._run, self._solved)
 
     def _evaluate(self, mixture: Mixture, step: int) -> list[Record]:
         recipe = self._recipe

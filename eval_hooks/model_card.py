@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from eval_hooks.baselines import read_solved
@@ -70,10 +71,11 @@ def write_card(
     return out
 
 
-def write_card_or_warn(folder: Path, records: Sequence[Record], recipe: Recipe, run: Path, solved: Solved) -> None:
-    """The same, where a card is not worth what it stands beside: a full disk must not stop a run."""
+@contextmanager
+def or_warn(folder: Path) -> Iterator[None]:
+    """For what is worth more than its card: a full disk must not stop a run."""
     try:
-        write_card(folder, records, recipe, run, solved)
+        yield
     except (OSError, ValueError) as error:
         logger.warning("%s goes without a card of its own: %s", folder, error)
 

@@ -18,8 +18,8 @@ import transformers
 from peft import PeftModel
 from peft.tuners.lora import LoraLayer
 
-from eval_hooks.callback import solved_or_nothing
-from eval_hooks.model_card import records_of, write_card_or_warn
+from eval_hooks.baselines import read_solved
+from eval_hooks.model_card import or_warn, records_of, write_card
 from eval_hooks.run_files import find_checkpoint
 from models.load import ADAPTER_CONFIG, load_checkpoint
 from models.towers import frozen_dtype
@@ -72,8 +72,9 @@ def merge_checkpoint(checkpoint: Path, out: Path) -> str:
     try:
         model.save_pretrained(aside)
         loaded.processor.save_pretrained(aside)
-        if records := records_of(folder.parent, step):
-            write_card_or_warn(aside, records, recipe, folder.parent, solved_or_nothing())
+        with or_warn(out):
+            if records := records_of(folder.parent, step):
+                write_card(aside, records, recipe, folder.parent, read_solved())
         aside.rename(out)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

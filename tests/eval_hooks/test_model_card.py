@@ -4,16 +4,18 @@ import logging
 import re
 import resource
 import shlex
+from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
 
-from eval_hooks import run
 from eval_hooks.board import CHANCE, part_result
 from eval_hooks.intervals import estimate
-from eval_hooks.model_card import main, write_card, write_card_or_warn
+from eval_hooks.model_card import main, or_warn, write_card
 from eval_hooks.model_card_text import card_text
+from eval_hooks.protocol import protocol_of
 from eval_hooks.records import Record, score_completion, write_records
+from eval_hooks.run import parse_request
 from eval_hooks.run_files import CARD, MANIFEST, checkpoints, records_file, what_is_missing, write_manifest
 from eval_hooks.summary import summarize
 from recipes.loader import load_recipe, to_yaml
@@ -36,19 +38,16 @@ def records(mixture_of, completion_of):
 def run_folder(recipe_of, records):
     """A run whose checkpoint 25 was evaluated, and whose checkpoint 50 was not."""
     recipe = recipe_of()
-    write_records(records_file(recipe_folder := _folder(recipe), 25), records)
-    (recipe_folder / "recipe.yaml").write_text(to_yaml(recipe))
-    (recipe_folder / "environment.json").write_text('{"python": "3.11.7", "git_commit": "abc"}\n')
+    run = Path(recipe.output_dir)
+    write_records(records_file(run, 25), records)
+    (run / "recipe.yaml").write_text(to_yaml(recipe))
+    (run / "environment.json").write_text('{"python": "3.11.7", "git_commit": "abc"}\n')
     for step in (25, 50):
-        folder = recipe_folder / f"checkpoint-{step}"
-        folder.mkdir()
-        (folder / "weights").write_text(str(step))
-        write_manifest(folder)
-    return recipe_folder
-
-
-def _folder(recipe):
-    return run.Path(recipe.output_dir)
+        checkpoint = run / f"checkpoint-{step}"
+        checkpoint.mkdir()
+        (checkpoint / "weights").write_text(str(step))
+        write_manifest(checkpoint)
+    return run
 
 
 def changed(records, **fields):
@@ -118,10 +117,10 @@ def test_the_command_on_a_card_asks_the_same_puzzles_in_the_same_way(records, re
     (tmp_path / "recipe.yaml").write_text(block(card, "yaml"))
     python, dash_m, module, *words = shlex.split(block(card, "sh"))
     assert (python, dash_m, module) == ("python", "-m", "eval_hooks.run")
-    asked = run.parse_request(words)
+    asked = parse_request(words)
     assert asked.checkpoint == "FOLDER"
     assert (asked.recipe.eval.split, asked.recipe.eval.final_count, asked.recipe.eval.samples) == ("eval", 3, 2)
-    assert run.protocol_of(asked.recipe).name == protocol
+    assert protocol_of(asked.recipe).name == protocol
     assert asked.recipe.data == recipe_of().data
 
 
@@ -173,8 +172,8 @@ def test_a_full_disk_costs_a_run_the_card_alone(tmp_path, records, recipe_of, ca
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (512, limits[1]))
     try:
-        with caplog.at_level(logging.WARNING):
-            write_card_or_warn(tmp_path, records, recipe_of(), tmp_path, {})
+        with caplog.at_level(logging.WARNING), or_warn(tmp_path):
+            write_card(tmp_path, records, recipe_of(), None, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "goes without a card of its own" in caplog.text

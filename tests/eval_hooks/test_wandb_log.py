@@ -11,18 +11,10 @@ from eval_hooks.pictures import write_pictures
 from eval_hooks.records import score_completion
 from eval_hooks.run_files import Best
 from eval_hooks.summary import mean_primary, summarize
-from eval_hooks.wandb_log import check_wandb, log_evaluation, standing, start_wandb
+from eval_hooks.wandb_log import check_wandb, log_evaluation, set_summary, standing, start_wandb
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 HOSTILE = "<script>\x00\x1b[31m\ud800" + "x" * 10_000
-
-
-@pytest.fixture
-def no_login(tmp_path, monkeypatch):
-    """No W&B key anywhere, and nothing in the environment that changes W&B's mode."""
-    for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_MODE", "WANDB_DIR", "WANDB_RUN_ID"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
 
 
 def finish() -> None:
@@ -86,6 +78,16 @@ def test_a_resumed_run_goes_on_under_its_id(no_login, recipe_of, tmp_path, read_
     ids, _, history = read_offline_runs(tmp_path / "run")
     assert ids == {(tmp_path / "run/wandb_id.txt").read_text().strip()}
     assert sorted(row["eval/2x2/pa"] for row in history) == [0.1, 0.2]
+
+
+def test_a_summary_is_set_without_a_point(no_login, recipe_of, tmp_path, read_offline_runs, read_summary):
+    set_summary({"best/step": 1})  # where there is no run
+    start_wandb(recipe_of())
+    set_summary({"best/step": 2})
+    finish()
+    *_, history = read_offline_runs(tmp_path / "run")
+    assert history == []
+    assert read_summary(tmp_path / "run")["best/step"] == 2
 
 
 def test_a_new_run_in_a_folder_that_had_one_gets_an_id_of_its_own(no_login, recipe_of, tmp_path, read_offline_runs):
