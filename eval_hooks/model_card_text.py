@@ -121,13 +121,13 @@ def _header(
 
 def _on_the_hub(name: str | None) -> bool:
     """Whether it is the name of something on the hub, for all that can be known without asking: no folder here."""
-    if name is None or Path(name).expanduser().exists():
+    if name is None:
         return False
     try:
         validate_repo_id(name)
     except HFValidationError:
         return False
-    return True
+    return not Path(name).exists()
 
 
 # ---- for people --------------------------------------------------------------------------------
@@ -162,9 +162,9 @@ def _scores(
     sources = dict.fromkeys(figure.source for own in figures for figure in own)
     others = f"; figures of {_written(', '.join(sources))}, of other puzzles of the kind" if sources else ""
     yield (
-        f"In percent, with {LEVEL:.0%} intervals for other puzzles of the kind. Invalid answers score 0; cut: at the "
-        "token limit. *Italic*: guessers (exact expectations); programs that have learnt nothing and have solved all "
-        f"these puzzles{others}."
+        f"In percent, with {100 * LEVEL:.0f} % intervals for other puzzles of the kind. Invalid answers score 0; cut: "
+        "at the token limit. *Italic*: guessers (exact expectations); programs that have learnt nothing and have "
+        f"solved all these puzzles{others}."
     )
 
 
@@ -222,11 +222,10 @@ def _again(records: Sequence[Record], recipe: Recipe) -> Iterator[str]:
     words = [f"eval.split={one_line(first.split)}", f"eval.final_count={1 + max(r.index for r in records)}"]
     if drawn:
         words += [f"eval.temperature={drawn[1]}", f"eval.top_p={drawn[2]}"]
-        words += [f"eval.samples={1 + max(r.sample for r in records)}"]
     elif first.protocol not in ("greedy", "constrained"):
         return
-    if name != recipe.eval.protocol:
-        words.append(f"eval.protocol={name}")
+    asked = {"protocol": name, "samples": 1 + max(r.sample for r in records)}
+    words += [f"eval.{field}={value}" for field, value in asked.items() if value != getattr(recipe.eval, field)]
     yield (
         "To score it again, from a clone of jigshape-train, with the recipe below as `recipe.yaml` and this folder as "
         "FOLDER (photos that lie elsewhere: `data.photos.folder=DIR`):"

@@ -63,8 +63,8 @@ def start_wandb(recipe: Recipe, provenance: Mapping[str, object] | None = None) 
     The run's id is kept in <output_dir>/wandb_id.txt, and a resumed run continues under it. Files go to
     <output_dir>/wandb/; the config is the resolved recipe and what `provenance` tells of versions and commit.
 
-    Offline each start writes a folder of its own, and `wandb sync` appends them under the one id. A history only grows:
-    steps that a kill made the run take again are in it twice, those taken again behind the others.
+    Offline each start writes a folder of its own, all of the one id. A history only grows: steps that a kill made the
+    run take again are in it twice, those taken again behind the others.
 
     Raises:
         ValueError: mode online without a key, or the server cannot be reached or refuses.

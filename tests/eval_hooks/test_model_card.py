@@ -124,6 +124,14 @@ def test_the_command_on_a_card_asks_the_same_puzzles_in_the_same_way(records, re
     assert asked.recipe.data == recipe_of().data
 
 
+def test_a_training_evaluation_is_greedy_whatever_the_recipe_asks_later(records, recipe_of, tmp_path, monkeypatch):
+    later = recipe_of("eval.protocol=sampled", "eval.samples=4")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipe.yaml").write_text(to_yaml(later))
+    asked = parse_request(shlex.split(block(made(records, later), "sh"))[3:]).recipe
+    assert protocol_of(asked).name == "greedy"
+
+
 def test_answers_of_people_have_no_command(records, recipe_of):
     assert "eval_hooks.run" not in made(changed(records, protocol="human"), recipe_of())
 
