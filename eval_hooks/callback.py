@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,11 +18,12 @@ from data_mix.mixture import Mixture, evaluation_parts
 from data_mix.scores import Scores
 from eval_hooks.baselines import read_solved
 from eval_hooks.evaluate import evaluate, plan_batches
+from eval_hooks.model_card import or_warn, write_card
 from eval_hooks.pictures import write_pictures
 from eval_hooks.records import Record, read_records, write_records
-from eval_hooks.run_files import evaluated_steps, keep_best, pictures_folder, records_file
+from eval_hooks.run_files import checkpoint_folders, evaluated_steps, keep_best, pictures_folder, records_file
 from eval_hooks.summary import Solved, Summary, metrics, primary_scores, summarize, table
-from eval_hooks.wandb_log import log_evaluation
+from eval_hooks.wandb_log import log_evaluation, set_summary, standing
 from models.load import Loaded
 from recipes.schema import Recipe
 from tasks import TASKS
@@ -41,9 +44,10 @@ class Clocked(Protocol):
 class EvalCallback(TrainerCallback):
     """Scores the model after each save (`eval.count` puzzles per part) and after the last step (`eval.final_count`).
 
-    Writes <output_dir>/records/step-000025.jsonl and final.jsonl, pictures/, best.json; prints the tables; logs
-    `eval/<part>/<entry>` and `final/<part>/<entry>` to the trainer's log history and W&B. All processes take part.
-    At the last step one evaluation of the larger count serves both.
+    Writes <output_dir>/records/step-000025.jsonl and final.jsonl, pictures/, best.json and the checkpoint's card;
+    prints the tables; logs `eval/<part>/<entry>` and `final/<part>/<entry>` to the trainer's log history and W&B, which
+    gets `eval/score`, `final/score`, `best/score` and `best/step` besides. All processes take part. At the last step
+    one evaluation of the larger count serves both.
     """
 
     def __init__(
@@ -73,11 +77,14 @@ class EvalCallback(TrainerCallback):
         self.final_summary: Summary = {}
         """The summary after the last step; empty before it, and with final_count 0."""
         self._solved = solved_or_nothing()
+        self._began = 0
+        """The step where this process took up training."""
         plan_batches(loaded, self._larger, recipe.eval.batch)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
+        self._began = state.global_step
         if state.is_world_process_zero:
             self._take_up(state)
         if state.global_step == 0:
@@ -103,6 +110,7 @@ class EvalCallback(TrainerCallback):
         if not len(self._larger) or state.global_step < state.max_steps:
             return
         records = self._evaluate(self._larger, state.global_step)
+        self._write_card(state, records)
         if count:
             self._report("eval", state, self._mixture, _first(records, count))
         if final_count:
@@ -111,7 +119,16 @@ class EvalCallback(TrainerCallback):
 
     def _checkpoint(self, state: TrainerState) -> None:
         if len(self._mixture):
-            self._report("eval", state, self._mixture, self._evaluate(self._mixture, state.global_step))
+            records = self._evaluate(self._mixture, state.global_step)
+            self._write_card(state, records)
+            self._report("eval", state, self._mixture, records)
+
+    def _write_card(self, state: TrainerState, records: Sequence[Record]) -> None:
+        """Before the records: what these tell is never asked again, so a card that a kill prevented would stay out."""
+        folder = checkpoint_folders(self._run).get(state.global_step)
+        if state.is_world_process_zero and folder:
+            with or_warn(folder):
+                write_card(folder, records, self._recipe, self._run, self._solved)
 
     def _evaluate(self, mixture: Mixture, step: int) -> list[Record]:
         recipe = self._recipe
@@ -137,14 +154,19 @@ class EvalCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return summary
         of_step = None if name == "final" else step
-        write_records(records_file(self._run, of_step), records)
-        if name == "eval":
-            best = keep_best(self._run, step, summary)
+        file = records_file(self._run, of_step)
+        logged = step == self._began and _holds(file, records)
+        write_records(file, records)
+        best = keep_best(self._run, step, summary) if name == "eval" else None
         pictures = write_pictures(pictures_folder(self._run, of_step), mixture, records, self._recipe.eval.pictures)
-        log_evaluation(name, step, metrics(summary), records, pictures)
+        numbers = standing(name, summary, best)
+        if logged:
+            set_summary(numbers)
+        else:
+            log_evaluation(name, step, numbers, records, pictures)
         title = f"{'final ' if name == 'final' else ''}evaluation at step {step} ({records[0].split} split, %)"
         tqdm.write(f"\n{title}\n{table(summary)}")
-        if name == "eval":
+        if best:
             tqdm.write(f"best so far: step {best.step}, mean primary {100 * best.score:.1f}")
         tqdm.write("")
         return summary
@@ -159,7 +181,8 @@ class EvalCallback(TrainerCallback):
                 old.rename(old.with_suffix(".jsonl.old"))
                 continue
             summary = summarize(read_records(records_file(self._run, step)).records)
-            keep_best(self._run, step, summary)
+            best = keep_best(self._run, step, summary)
+            set_summary(standing("eval", summary, best))  # steps that are no more may have left others
             if step not in seen:
                 epoch = state.epoch if step == state.global_step else None
                 state.log_history.append(_history_entry("eval", step, summary, epoch))
@@ -186,6 +209,15 @@ def solved_or_nothing() -> Solved:
 def _first(records: list[Record], count: int) -> list[Record]:
     """The records of each part's first `count` puzzles."""
     return [record for record in records if record.index < count]
+
+
+def _holds(file: Path, records: Sequence[Record]) -> bool:
+    """Whether a file has these very answers; the time that they took is no part of them."""
+    try:
+        stored = read_records(file).records
+    except (OSError, ValueError):  # absent or damaged
+        return False
+    return [replace(one, seconds=0.0) for one in stored] == [replace(one, seconds=0.0) for one in records]
 
 
 def _history_entry(name: str, step: int, summary: Summary, epoch: float | None) -> dict[str, float]:

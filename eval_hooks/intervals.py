@@ -17,6 +17,8 @@ LEVEL = 0.95
 """How often an interval holds the true mean."""
 
 _Z = float(ndtri((1 + LEVEL) / 2))
+_ALIKE = 1e-6
+"""Scores that differ by no more are one score: sums of float32, which bootstraps use, tell no closer ones apart."""
 _RESAMPLES = 4000
 _SEED = 0x1D5
 
@@ -61,11 +63,15 @@ def estimate(answers: Iterable[tuple[str, float]]) -> Estimate:
     if not n:
         raise ValueError("got no answer; allowed: one or more; do leave out what applies to no answer")
     mean = math.fsum(sums.values()) / num_answers
-    alike = len({sums[key] / counts[key] for key in sums}) == 1
-    if alike or (only_0_and_1 and num_answers == n):
+    if alike([sums[key] / counts[key] for key in sums]) or (only_0_and_1 and num_answers == n):
         return Estimate(mean, *wilson(mean * n, n), n)
     keys = sorted(sums)  # the same draws in whatever order the answers come
     return Estimate(mean, *bootstrap([sums[key] for key in keys], [counts[key] for key in keys]), n)
+
+
+def alike(values: Sequence[float]) -> bool:
+    """Whether they differ by rounding alone, so that a bootstrap sees no spread."""
+    return max(values) - min(values) <= _ALIKE
 
 
 def wilson(successes: float, n: int) -> Interval:
@@ -88,14 +94,14 @@ def bootstrap(sums: Sequence[float], counts: Sequence[int]) -> Interval:
     (Efron 1987), since scores pile up at 0 and 1. Always the same draws for as many puzzles.
 
     Args:
-        sums: a puzzle's sum of scores. Not all puzzles' means may be alike.
+        sums: a puzzle's sum of scores. Not all puzzles' means may be `alike`.
         counts: a puzzle's number of answers.
     """
     total, answers = np.asarray(sums, np.float32), np.asarray(counts, np.float32)
     draws = _resamples(len(total))
     means = (draws @ total) / (draws @ answers)
     mean = float(total.sum(dtype=float) / answers.sum(dtype=float))
-    near = 1e-6 * max(1.0, abs(mean))  # float32: what is equal may differ by this
+    near = _ALIKE * max(1.0, abs(mean))
     below = (np.mean(means < mean - near) + np.mean(means <= mean + near)) / 2
     bias = ndtri(np.clip(below, 1 / _RESAMPLES, 1 - 1 / _RESAMPLES))
     influence = total.astype(float) - mean * answers

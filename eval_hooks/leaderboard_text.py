@@ -32,28 +32,28 @@ def markdown(boards: Sequence[Board], skipped: Sequence[Skipped]) -> str:
         "the same sign after the number of puzzles answered the very same ones.",
     ]
     for board in boards:
-        lines += ["", f"## {_safe(title(board))}", "", *_table(board)]
+        lines += ["", f"## {as_written(title(board))}", "", *_table(board)]
         lines += [""] if board.apart else []
         lines += [
-            f"- Not ranked here: {_safe(each.run)}, {_safe(one_line(each.model, 60))}, step {each.step}: "
-            f"{_safe(one_line(each.reason))}"
+            f"- Not ranked here: {as_written(each.run)}, {as_written(one_line(each.model, 60))}, step {each.step}: "
+            f"{as_written(one_line(each.reason))}"
             for each in board.apart
         ]
     if skipped:
-        lines += ["", "## Not used", "", *(f"- {_safe(each.name)}: {_safe(each.reason)}" for each in skipped)]
+        lines += ["", "## Not used", "", *(f"- {as_written(each.name)}: {as_written(each.reason)}" for each in skipped)]
     return "\n".join(lines) + "\n"
 
 
 def _table(board: Board) -> Iterator[str]:
     parts = board.kind.parts
     heads = ["#", "run", "model", "step", "score", *(f"{p.name} {TASKS[p.task].primary}" for p in parts), "puzzles"]
-    yield _line([_safe(one_line(head, 60)) for head in heads])
-    yield _line(["---:", ":---", ":---", *["---:"] * (len(heads) - 3)])
+    yield table_line([as_written(one_line(head, 60)) for head in heads])
+    yield table_line(["---:", ":---", ":---", *["---:"] * (len(heads) - 3)])
     for row in board.rows:
         means = [row.parts[p.name].entries.get(TASKS[p.task].primary) if p.name in row.parts else None for p in parts]
-        name, model = _safe(row.run or row.kind), _safe(one_line(row.model, 60))
+        name, model = as_written(row.run or row.kind), as_written(one_line(row.model, 60))
         if row.kind != "run":
-            name, model = f"*{name}*", f"*{model}*{f' ({_safe(row.note)})' if row.note else ''}"
+            name, model = f"*{name}*", f"*{model}*{f' ({as_written(row.note)})' if row.note else ''}"
         elif row.best:
             name = f"**{name}**"
         cells = [
@@ -61,24 +61,26 @@ def _table(board: Board) -> Iterator[str]:
             name,
             model,
             "" if row.step is None else str(row.step),
-            *map(_percent, [board.score(row), *means]),
+            *map(percent, [board.score(row), *means]),
             f"{row.n} {row.puzzles}" if row.n else "",
         ]
-        yield _line(cells)
+        yield table_line(cells)
 
 
-def _line(cells: Sequence[str]) -> str:
+def table_line(cells: Sequence[str]) -> str:
+    """A line of a Markdown table; the cells are Markdown."""
     return f"| {' | '.join(cells)} |"
 
 
-def _percent(score: Estimate | None) -> str:
+def percent(score: Estimate | None) -> str:
+    """A mean with its interval, if it has one; "-" for none."""
     if score is None:
         return "-"
     interval = f" ({100 * score.low:.1f} to {100 * score.high:.1f})" if score.n else ""
     return f"{100 * score.mean:.1f}{interval}"
 
 
-def _safe(text: str) -> str:
+def as_written(text: str) -> str:
     """A text that Markdown shows as it is: no markup, no HTML, no new cell."""
     return re.sub(r"([\\`*_{}\[\]#|~$])", r"\\\1", escape(text, quote=False))
 
@@ -111,6 +113,9 @@ def _means(board: Board, row: Row) -> Iterator[tuple[str, str, Estimate]]:
 
 
 def _cell(text: str) -> str:
+    return no_formula(one_line(text))
+
+
+def no_formula(text: str) -> str:
     """A text that no spreadsheet takes for a formula."""
-    clean = one_line(text)
-    return f"'{clean}" if clean[:1] in ("=", "+", "-", "@") else clean
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binomtest
 
-from eval_hooks.intervals import LEVEL, Interval, bootstrap
+from eval_hooks.intervals import LEVEL, Interval, alike, bootstrap
 
 _FLIPS = 4999
 _SEED = 0xF11
@@ -52,7 +52,7 @@ def compare_scores(one: Mapping[str, float], other: Mapping[str, float]) -> Diff
     first, second = [one[key] for key in keys], [other[key] for key in keys]
     differences = [a - b for a, b in zip(first, second, strict=True)]
     only_0_and_1 = {*first, *second} <= {0, 1}
-    if only_0_and_1 or len(set(differences)) == 1:
+    if only_0_and_1 or alike(differences):
         gained, lost = (math.fsum(max(0.0, sign * each) for each in differences) for sign in (1, -1))
         low, high = matched_proportions(gained, lost, len(keys))
     else:

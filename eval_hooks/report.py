@@ -28,7 +28,7 @@ from eval_hooks.record_parts import giver_of, read_parts
 from eval_hooks.records import Giver, Record
 from eval_hooks.report_numbers import Pair, PartNumbers, pairs, part_numbers
 from eval_hooks.report_page import Drawn, Origin, Shown, page
-from eval_hooks.run_files import RECIPE
+from eval_hooks.run_files import ENVIRONMENT, RECIPE
 from recipes.command import CommandLine, run_command
 from recipes.fields import problem, shown
 from recipes.loader import RecipeError, to_yaml
@@ -48,8 +48,6 @@ _OWN = ("records", "out", "part", "model", "cases")
 _PICTURE_BYTES = 2_800_000
 """Of all pictures together, so that a page can be sent by mail."""
 _MOST_BYTES = 160_000
-_ENVIRONMENT = "environment.json"
-"""In a run's folder."""
 _LIBRARIES = ("torch", "transformers", "numpy", "pillow")
 
 
@@ -146,7 +144,7 @@ def _shown(case: Case, photos: Mapping[str, FilePhoto], most_bytes: int) -> Show
 
 def _origin(request: Request, giver: Giver) -> Origin:
     content = request.records.read_bytes()
-    environment = request.records.resolve().parent.parent / _ENVIRONMENT
+    environment = request.records.resolve().parent.parent / ENVIRONMENT
     versions = {"Python": platform.python_version()} | {name: metadata.version(name) for name in _LIBRARIES}
     return Origin(
         file=str(request.records),

@@ -15,8 +15,14 @@ from recipes.schema import Recipe
 RECIPE = "recipe.yaml"
 """The resolved recipe, written by the run."""
 
+ENVIRONMENT = "environment.json"
+"""Versions of packages and the git commit, written by the run."""
+
 MANIFEST = "manifest.json"
 """In a checkpoint's folder: the files that it must have."""
+
+CARD = "README.md"
+"""In a checkpoint's folder, for people and the hub. Evaluations rewrite it, so a manifest does not count it."""
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 _RECORDS = re.compile(r"step-(\d+)\.jsonl")
@@ -44,6 +50,7 @@ def write_manifest(folder: Path) -> None:
     """List the files of a checkpoint and their sizes in it, so that a copy of a part of it is known as such."""
     (folder / MANIFEST).unlink(missing_ok=True)
     files = {str(path.relative_to(folder)): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}
+    files.pop(CARD, None)
     (folder / MANIFEST).write_text(json.dumps({"files": files}, indent=2) + "\n", encoding="utf-8")
 
 
@@ -52,6 +59,8 @@ def what_is_missing(folder: Path) -> str | None:
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
         for name, size in files.items():
+            if name == CARD:
+                continue
             there = folder / name
             if not there.is_file():
                 return f"{name} is missing"

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import wandb
 
 from eval_hooks.records import Record, printable
+from eval_hooks.run_files import Best
+from eval_hooks.summary import Summary, mean_primary, metrics
 from recipes.schema import Recipe
 
 logger = logging.getLogger(__name__)
@@ -61,6 +63,9 @@ def start_wandb(recipe: Recipe, provenance: Mapping[str, object] | None = None) 
     The run's id is kept in <output_dir>/wandb_id.txt, and a resumed run continues under it. Files go to
     <output_dir>/wandb/; the config is the resolved recipe and what `provenance` tells of versions and commit.
 
+    Offline each start writes a folder of its own, all of the one id. A history only grows: steps that a kill made the
+    run take again are in it twice, those taken again behind the others.
+
     Raises:
         ValueError: mode online without a key, or the server cannot be reached or refuses.
     """
@@ -94,18 +99,36 @@ def start_wandb(recipe: Recipe, provenance: Mapping[str, object] | None = None) 
     logger.info("W&B: %s", wandb.run.url if recipe.wandb.mode == "online" and wandb.run else offline)
 
 
+def standing(name: str, summary: Summary, best: Best | None = None) -> dict[str, float]:
+    """What W&B gets of an evaluation as plain numbers, so that runs and sweeps can be sorted by them.
+
+    Args:
+        name: eval or final; the first word of all names but best/score and best/step.
+        best: the run's best checkpoint so far.
+    """
+    numbers = {f"{name}/{metric}": value for metric, value in metrics(summary).items()}
+    numbers[f"{name}/score"] = mean_primary(summary)
+    return numbers if best is None else {**numbers, "best/score": best.score, "best/step": best.step}
+
+
+def set_summary(numbers: Mapping[str, float]) -> None:
+    """Say what holds of the current W&B run, without a point in its history; does nothing where there is no run."""
+    if wandb.run is not None:
+        wandb.run.summary.update(dict(numbers))
+
+
 def log_evaluation(
     name: str,
     step: int,
-    metrics: Mapping[str, float],
+    numbers: Mapping[str, float],
     records: Sequence[Record],
     pictures: Mapping[str, Sequence[Path]],
 ) -> None:
     """Log one evaluation to the current W&B run; does nothing where there is none.
 
     Args:
-        name: eval or final; the first word of all names in W&B.
-        metrics: name -> value, see `eval_hooks.summary.metrics`.
+        name: eval or final; the first word of the table's and the pictures' names.
+        numbers: see `standing`.
         records: rows of the table.
         pictures: part -> picture files.
     """
@@ -115,7 +138,7 @@ def log_evaluation(
     wandb.run.log(
         {
             STEP: step,
-            **{f"{name}/{metric}": value for metric, value in metrics.items()},
+            **numbers,
             f"{name}/records": table,
             **{
                 f"{name}/pictures/{part}": [wandb.Image(str(path), caption=path.stem) for path in paths]

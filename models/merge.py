@@ -18,6 +18,8 @@ import transformers
 from peft import PeftModel
 from peft.tuners.lora import LoraLayer
 
+from eval_hooks.baselines import read_solved
+from eval_hooks.model_card import or_warn, records_of, write_card
 from eval_hooks.run_files import find_checkpoint
 from models.load import ADAPTER_CONFIG, load_checkpoint
 from models.towers import frozen_dtype
@@ -51,7 +53,8 @@ def merged(model: PeftModel) -> Any:
 
 
 def merge_checkpoint(checkpoint: Path, out: Path) -> str:
-    """Write the merged model of a run's checkpoint to the folder `out`, which appears when it is complete.
+    """Write the merged model of a run's checkpoint to the folder `out`, which appears when it is complete. Where the
+    checkpoint was evaluated, a card comes along: its scores are the adapter's.
 
     Returns:
         A line that says what was written.
@@ -71,6 +74,9 @@ def merge_checkpoint(checkpoint: Path, out: Path) -> str:
     try:
         model.save_pretrained(aside)
         loaded.processor.save_pretrained(aside)
+        with or_warn(out):
+            if records := records_of(folder.parent, step):
+                write_card(aside, records, recipe, folder.parent, read_solved())
         aside.rename(out)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

@@ -13,7 +13,15 @@ from pathlib import Path
 
 import yaml
 
-from eval_hooks.run_files import RECIPE, checkpoint_folders, checkpoints, evaluated_steps, records_file, what_is_missing
+from eval_hooks.run_files import (
+    ENVIRONMENT,
+    RECIPE,
+    checkpoint_folders,
+    checkpoints,
+    evaluated_steps,
+    records_file,
+    what_is_missing,
+)
 from recipes.loader import to_yaml
 from recipes.schema import Recipe, Towers, Train
 from train.checkpoints import PARTIAL
@@ -124,7 +132,7 @@ def write_provenance(recipe: Recipe, environment: dict[str, object]) -> None:
     folder = Path(recipe.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / PARTIAL, ignore_errors=True)
-    for name, text in ((RECIPE, to_yaml(recipe)), ("environment.json", json.dumps(environment, indent=2) + "\n")):
+    for name, text in ((RECIPE, to_yaml(recipe)), (ENVIRONMENT, json.dumps(environment, indent=2) + "\n")):
         aside = folder / f".{name}.partial"  # a disk that is full must not cost the run its recipe
         aside.write_text(text)
         aside.replace(folder / name)

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from eval_hooks.records import read_records
+from eval_hooks.run_files import what_is_missing
 
 SMALL = [
     *(
@@ -73,6 +74,8 @@ def test_the_mixed_grid_trains_all_four_grids(model, method, evaluated, launch, 
     assert not (run / ".partial" / "checkpoint-2").exists()
     saved = {path.name for path in (run / "checkpoint-2").iterdir()}
     assert ("adapter_model.safetensors" if method == "lora" else "model.safetensors") in saved
+    assert not evaluated or "model-index:" in (run / "checkpoint-2" / "README.md").read_text(encoding="utf-8")
+    assert what_is_missing(run / "checkpoint-2") is None
 
 
 @pytest.mark.parametrize(("model", "method"), [("tiny_qwen3_vl", "full"), ("tiny_gemma3", "lora")])

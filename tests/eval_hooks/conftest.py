@@ -139,6 +139,28 @@ def offline_messages() -> Callable[[Path], list[pb.Record]]:
     return lambda folder: list(_offline_messages(folder))
 
 
+@pytest.fixture(scope="session")
+def read_summary() -> Callable[[Path], dict[str, Any]]:
+    """`read_summary(folder)`: the summary that all offline W&B runs below a folder come to, one after the other."""
+
+    def read(folder: Path) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        for record in _offline_messages(folder):
+            if record.WhichOneof("record_type") == "summary":
+                told |= {u.key or "/".join(u.nested_key): json.loads(u.value_json) for u in record.summary.update}
+        return told
+
+    return read
+
+
+@pytest.fixture
+def no_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No W&B key anywhere, and nothing in the environment that changes W&B's mode."""
+    for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_MODE", "WANDB_DIR", "WANDB_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 

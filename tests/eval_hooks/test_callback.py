@@ -2,17 +2,22 @@
 
 import json
 import shutil
+from collections import Counter
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 import torch
-from transformers import Trainer, TrainingArguments
+import wandb
+from huggingface_hub import ModelCard
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
-from eval_hooks.records import read_records, score_completion
-from eval_hooks.run_files import keep_best, read_best
-from eval_hooks.summary import summarize
+from eval_hooks.records import read_records, score_completion, write_records
+from eval_hooks.run_files import keep_best, read_best, records_file
+from eval_hooks.summary import mean_primary, summarize
+from eval_hooks.wandb_log import start_wandb
 from models.load import load_model
 from models.tokens import answer_ids, encode_prompt
 
@@ -41,12 +46,25 @@ class PlainTrainer(Trainer):
         return loss * (1 + torch.rand(1)[0])
 
 
+class StopAfter(TrainerCallback):
+    """Ends training after a step, as a signal does."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, args, state, control, **kwargs):
+        control.should_training_stop = control.should_training_stop or state.global_step == self.step
+
+
 @pytest.fixture
 def train(mixture_of, recipe_of, tmp_path):
-    """`train(*overrides, steps, callback=True, resume=None)`: (trainer, callback) after training."""
+    """`train(*overrides, steps, callback=True, resume=None, before=(), report=False)`: (trainer, callback) after
+    training, with callbacks called `before` the tested one, and W&B told of it."""
 
-    def run(*overrides, steps=4, callback=True, resume=None):
-        recipe = recipe_of(*overrides)
+    def run(*overrides, steps=4, callback=True, resume=None, before=(), report=False):
+        recipe = recipe_of(*overrides, f"resume={str(resume is not None).lower()}")
+        if report:
+            start_wandb(recipe)
         loaded = load_model(recipe.model, seed=0, dtype=torch.float32)
         posed = mixture_of(1)[0]
         batch = encode_prompt(loaded, posed.puzzle.messages, posed.example().images)
@@ -57,17 +75,22 @@ def train(mixture_of, recipe_of, tmp_path):
         example["labels"] = example["input_ids"].clone()
         arguments = TrainingArguments(
             output_dir=recipe.output_dir, max_steps=steps, save_steps=2, logging_steps=1, learning_rate=1e-3,
-            per_device_train_batch_size=1, report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="steps", seed=0,
-            dataloader_pin_memory=False, remove_unused_columns=False,
+            per_device_train_batch_size=1, report_to=["wandb"] if report else [], use_cpu=True, disable_tqdm=True,
+            save_strategy="steps", seed=0, dataloader_pin_memory=False, remove_unused_columns=False,
         )  # fmt: skip
         trainer = PlainTrainer(loaded.model, arguments, train_dataset=[example] * 4, data_collator=lambda rows: rows[0])
         evaluation = None
+        for each in before:
+            trainer.add_callback(each)
         if callback:
             final = mixture_of(recipe.eval.final_count) if recipe.eval.final_count else []
             first = mixture_of(recipe.eval.count) if recipe.eval.count else []
             evaluation = EvalCallback(trainer, recipe, loaded, first, final, Scores())
             trainer.add_callback(evaluation)
         trainer.train(resume_from_checkpoint=resume)
+        if report:
+            wandb.finish()
+            wandb.teardown()  # returns when W&B's own process has written everything
         return trainer, evaluation
 
     return run
@@ -141,6 +164,89 @@ def test_a_run_does_not_count_evaluations_of_weights_that_are_no_more(train, tmp
     assert not stale.exists()
     assert stale.with_suffix(".jsonl.old").is_file()
     assert read_best(tmp_path / "run").step in (2, 4)
+
+
+KEY = "0123456789abcdef0123456789abcdef01234567"
+
+
+def points(history, name):
+    """(step, value) of each point with such a number, in their order."""
+    return [(row["train/global_step"], row[name]) for row in history if name in row]
+
+
+def test_w_and_b_gets_every_point_once_of_a_run_that_was_stopped_and_resumed_twice(
+    train, no_login, monkeypatch, tmp_path, read_offline_runs, read_summary
+):
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    run = tmp_path / "run"
+    train(before=[StopAfter(2)], report=True)
+    train(resume=str(run / "checkpoint-2"), report=True)
+    _, evaluation = train(resume=str(run / "checkpoint-4"), report=True)
+    ids, _, history = read_offline_runs(run)
+    assert ids == {(run / "wandb_id.txt").read_text().strip()}
+    assert [step for step, _ in points(history, "train/loss")] == [1, 2, 3, 4]
+    for name in ("eval/score", "eval/2x2/pa", "best/score", "best/step"):
+        assert [step for step, _ in points(history, name)] == [2, 4]
+    assert points(history, "final/score") == [(4, mean_primary(evaluation.final_summary))]
+    best, summary = read_best(run), read_summary(run)
+    assert (summary["best/step"], summary["best/score"]) == (best.step, best.score)
+    assert summary["eval/score"] == points(history, "eval/score")[-1][1]
+    tables = [path.parent.name for path in run.glob("wandb/*/files/media/table/*/*.table.json")]
+    assert Counter(tables) == {"eval": 2, "final": 1}
+    files = [path for path in run.rglob("*") if path.is_file()]
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+def test_of_a_killed_run_only_the_steps_that_it_takes_again_come_again(
+    train, no_login, tmp_path, read_offline_runs, read_summary
+):
+    run = tmp_path / "run"
+    train(report=True)
+    train(resume=str(run / "checkpoint-2"), report=True)  # as if killed after step 4 and before it was saved
+    ids, _, history = read_offline_runs(run)
+    assert len(ids) == 1
+    assert [step for step, _ in points(history, "train/loss")] == [1, 2, 3, 4, 3, 4]
+    assert [step for step, _ in points(history, "eval/score")] == [2, 4, 4]
+    assert [step for step, _ in points(history, "final/score")] == [4, 4]
+    assert read_summary(run)["best/step"] == read_best(run).step
+
+
+def test_the_summary_of_a_resumed_run_is_that_of_the_step_where_it_goes_on(
+    train, no_login, mixture_of, completion_of, tmp_path, read_summary
+):
+    run = tmp_path / "run"
+    train("eval.final_count=0", "eval.count=0", before=[StopAfter(2)])
+    mixture = mixture_of(1)
+    for step, text in ((2, "{"), (4, None)):  # step 4 was all right, and is no more
+        posed = [mixture[index] for index in range(len(mixture))]
+        texts = [text or p.task.gold(p.puzzle.target) for p in posed]
+        scored = zip(posed, texts, strict=True)
+        found = [score_completion(p, completion_of(t), model="m", step=step) for p, t in scored]
+        write_records(records_file(run, step), found)
+    train(before=[StopAfter(3)], resume=str(run / "checkpoint-2"), report=True)
+    assert [read_summary(run)[f"best/{name}"] for name in ("step", "score")] == [2, 0]
+
+
+def test_each_checkpoint_has_a_card_with_the_most_answers_there_are(train, tmp_path):
+    _, evaluation = train()
+    cards = [ModelCard.load(tmp_path / f"run/checkpoint-{step}/README.md") for step in (2, 4)]
+    assert ["| 2x2 | 2 |" in card.text for card in cards] == [True, False]
+    told = {(each.dataset_config, each.metric_type): each.metric_value for each in cards[1].data.eval_results}
+    means = {(part, entry): mean for part, own in evaluation.final_summary.items() for entry, mean in own.means.items()}
+    assert told == pytest.approx(means, abs=1e-6)
+
+
+class InTheWay(TrainerCallback):
+    """A folder where the card should be."""
+
+    def on_save(self, args, state, control, **kwargs):
+        Path(args.output_dir, f"checkpoint-{state.global_step}", "README.md").mkdir()
+
+
+def test_a_run_goes_on_where_a_card_cannot_be_written(train, caplog):
+    trainer, _ = train(before=[InTheWay()])
+    assert "goes without a card of its own" in caplog.text
+    assert [entry["step"] for entry in entries(trainer, "eval")] == [2, 4]
 
 
 def test_a_final_count_that_is_no_larger_reuses_the_checkpoint_evaluation(train, tmp_path):

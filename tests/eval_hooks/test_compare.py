@@ -55,6 +55,13 @@ def test_few_sign_flips_agree_with_all_of_them():
     assert sign_flips(differences) == pytest.approx(exact, abs=0.01)
 
 
+def test_differences_that_are_equal_but_for_rounding_are_equal():
+    """0.3 - 0.1 is not 0.2 - 0.0 in floats."""
+    found = compare_scores({"a": 0.3, "b": 0.2}, {"a": 0.1, "b": 0.0})
+    exact = compare_scores({"a": 0.25, "b": 0.25}, {"a": 0.05, "b": 0.05})
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=1e-6)
+
+
 def test_one_puzzle_and_equal_scores_prove_nothing():
     one = compare_scores({"a": 0.75}, {"a": 0.25})
     assert (one.n, one.p, one.difference) == (1, 1.0, 0.5)

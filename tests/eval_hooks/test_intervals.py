@@ -58,6 +58,16 @@ def test_one_puzzle_tells_next_to_nothing():
     assert estimate([("a", 0.25)] * 100)[1:] == (*wilson(0.25, 1), 1)
 
 
+@pytest.mark.parametrize("other", [0.3 + 1e-9, 0.3 + 1e-7, 0.3 - 1e-12])
+def test_scores_that_differ_by_rounding_alone_are_alike(other):
+    close, same = estimate([("a", 0.3), ("b", other)]), estimate([("a", 0.3), ("b", 0.3)])
+    assert close == pytest.approx(same, abs=1e-6)
+
+
+def test_a_score_next_to_nothing_is_nothing():
+    assert estimate([("a", 0.0), ("b", 1e-170)]) == pytest.approx(estimate([("a", 0.0), ("b", 0.0)]), abs=1e-6)
+
+
 def test_no_answer_is_refused():
     with pytest.raises(ValueError, match="got no answer"):
         estimate([])

@@ -9,19 +9,12 @@ from PIL import Image
 
 from eval_hooks.pictures import write_pictures
 from eval_hooks.records import score_completion
-from eval_hooks.summary import metrics, summarize
-from eval_hooks.wandb_log import check_wandb, log_evaluation, start_wandb
+from eval_hooks.run_files import Best
+from eval_hooks.summary import mean_primary, summarize
+from eval_hooks.wandb_log import check_wandb, log_evaluation, set_summary, standing, start_wandb
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 HOSTILE = "<script>\x00\x1b[31m\ud800" + "x" * 10_000
-
-
-@pytest.fixture
-def no_login(tmp_path, monkeypatch):
-    """No W&B key anywhere, and nothing in the environment that changes W&B's mode."""
-    for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_MODE", "WANDB_DIR", "WANDB_RUN_ID"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
 
 
 def finish() -> None:
@@ -45,7 +38,7 @@ def test_an_offline_run_holds_metrics_table_and_pictures(
     _, records, pictures = evaluation
     summary = summarize(records)
     start_wandb(recipe_of(), {"git_commit": "abc"})
-    log_evaluation("eval", 25, metrics(summary), records, pictures)
+    log_evaluation("eval", 25, standing("eval", summary, Best(20, 0.75)), records, pictures)
     finish()
 
     ids, config, (row,) = read_offline_runs(tmp_path / "run")
@@ -55,6 +48,8 @@ def test_an_offline_run_holds_metrics_table_and_pictures(
     assert row["train/global_step"] == 25
     assert row["eval/2x2/pa"] == summary["2x2"].means["pa"]
     assert row["eval/2x2/invalid"] == 0.5
+    assert row["eval/score"] == mean_primary(summary)
+    assert (row["best/step"], row["best/score"]) == (20, 0.75)
     assert row["eval/records/nrows"] == 4
     assert row["eval/pictures/2x2/count"] == 2
     (files,) = (tmp_path / "run/wandb").glob("offline-run-*/files")
@@ -78,11 +73,21 @@ def test_an_id_that_a_full_disk_left_empty_is_made_anew(no_login, recipe_of, tmp
 def test_a_resumed_run_goes_on_under_its_id(no_login, recipe_of, tmp_path, read_offline_runs):
     for step in (1, 2):
         start_wandb(recipe_of(f"resume={str(step > 1).lower()}"))
-        log_evaluation("eval", step, {"2x2/pa": step / 10}, [], {})
+        log_evaluation("eval", step, {"eval/2x2/pa": step / 10}, [], {})
         finish()
     ids, _, history = read_offline_runs(tmp_path / "run")
     assert ids == {(tmp_path / "run/wandb_id.txt").read_text().strip()}
     assert sorted(row["eval/2x2/pa"] for row in history) == [0.1, 0.2]
+
+
+def test_a_summary_is_set_without_a_point(no_login, recipe_of, tmp_path, read_offline_runs, read_summary):
+    set_summary({"best/step": 1})  # where there is no run
+    start_wandb(recipe_of())
+    set_summary({"best/step": 2})
+    finish()
+    *_, history = read_offline_runs(tmp_path / "run")
+    assert history == []
+    assert read_summary(tmp_path / "run")["best/step"] == 2
 
 
 def test_a_new_run_in_a_folder_that_had_one_gets_an_id_of_its_own(no_login, recipe_of, tmp_path, read_offline_runs):
@@ -121,7 +126,7 @@ def test_a_key_in_the_environment_or_a_netrc_file_is_found(no_login, recipe_of, 
 def test_the_key_is_in_no_file_of_an_offline_run(no_login, recipe_of, monkeypatch, tmp_path):
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     start_wandb(recipe_of())
-    log_evaluation("eval", 1, {"2x2/pa": 0.5}, [], {})
+    log_evaluation("eval", 1, {"eval/2x2/pa": 0.5}, [], {})
     finish()
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert files

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from peft import PeftModel
 
-from eval_hooks.run_files import write_manifest
+from eval_hooks.records import Record, write_records
+from eval_hooks.run_files import records_file, write_manifest
 from models import FAMILIES
 from models.load import load_checkpoint, load_model
 from models.merge import main, merge
@@ -97,6 +99,23 @@ def test_a_merged_weight_is_the_fp32_sum_rounded_once_to_the_bases_dtype(family,
     read = trained.family.model_class.from_pretrained(tmp_path / "merged")
     assert {parameter.dtype for parameter in read.parameters()} == {torch.bfloat16}
     assert torch.equal(read.get_parameter(f"{name}.weight"), expected)
+
+
+def test_an_evaluated_adapter_leaves_its_scores_on_the_card_of_the_merged_model(run_of, tmp_path, caplog):
+    run_of("qwen3_vl")
+    record = Record(
+        key="jigshape-0", task="jigshape", version=2, split="eval", part="4x4", index=0, spec={"grid": 4},
+        photo_id=None, seed=0, target={}, prompt_hash="", text="{}", finish_reason="stop", completion_tokens=1,
+        answer=None, invalid="no_json", scores={"pa": 0.0}, seconds=0.0, sample=0, protocol="greedy", model="m", step=7,
+    )  # fmt: skip
+    records = records_file(tmp_path / "run", 7)
+    write_records(records, [record])
+    merge(["checkpoint=run", "out=merged"])
+    data = ModelCard.load(tmp_path / "merged/README.md").data
+    assert (data.library_name, data.eval_results[0].metric_type) == ("transformers", "pa")
+    records.write_text("damaged\n")
+    merge(["checkpoint=run", "out=other"])
+    assert "other goes without a card of its own" in caplog.text
 
 
 @pytest.mark.parametrize(
