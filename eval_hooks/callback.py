@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +23,7 @@ from eval_hooks.records import Record, read_records, write_records
 from eval_hooks.run_files import checkpoint_folders, evaluated_steps, keep_best, pictures_folder, records_file
 from eval_hooks.summary import Solved, Summary, metrics, primary_scores, summarize, table
 from eval_hooks.wandb_log import log_evaluation, set_summary, standing
+from eval_hooks.wandb_points import Points
 from models.load import Loaded
 from recipes.schema import Recipe
 from tasks import TASKS
@@ -77,14 +77,12 @@ class EvalCallback(TrainerCallback):
         self.final_summary: Summary = {}
         """The summary after the last step; empty before it, and with final_count 0."""
         self._solved = solved_or_nothing()
-        self._began = 0
-        """The step where this process took up training."""
+        self._points = Points(self._run)
         plan_batches(loaded, self._larger, recipe.eval.batch)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self._began = state.global_step
         if state.is_world_process_zero:
             self._take_up(state)
         if state.global_step == 0:
@@ -154,16 +152,10 @@ class EvalCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return summary
         of_step = None if name == "final" else step
-        file = records_file(self._run, of_step)
-        logged = step == self._began and _holds(file, records)
-        write_records(file, records)
+        write_records(records_file(self._run, of_step), records)
         best = keep_best(self._run, step, summary) if name == "eval" else None
         pictures = write_pictures(pictures_folder(self._run, of_step), mixture, records, self._recipe.eval.pictures)
-        numbers = standing(name, summary, best)
-        if logged:
-            set_summary(numbers)
-        else:
-            log_evaluation(name, step, numbers, records, pictures)
+        log_evaluation(self._points, name, step, standing(name, summary, best), records, pictures)
         title = f"{'final ' if name == 'final' else ''}evaluation at step {step} ({records[0].split} split, %)"
         tqdm.write(f"\n{title}\n{table(summary)}")
         if best:
@@ -209,15 +201,6 @@ def solved_or_nothing() -> Solved:
 def _first(records: list[Record], count: int) -> list[Record]:
     """The records of each part's first `count` puzzles."""
     return [record for record in records if record.index < count]
-
-
-def _holds(file: Path, records: Sequence[Record]) -> bool:
-    """Whether a file has these very answers; the time that they took is no part of them."""
-    try:
-        stored = read_records(file).records
-    except (OSError, ValueError):  # absent or damaged
-        return False
-    return [replace(one, seconds=0.0) for one in stored] == [replace(one, seconds=0.0) for one in records]
 
 
 def _history_entry(name: str, step: int, summary: Summary, epoch: float | None) -> dict[str, float]:

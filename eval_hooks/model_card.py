@@ -148,7 +148,11 @@ def report(argv: Sequence[str]) -> str:
     if records and not Path(records).expanduser().is_file():
         line.problems.append(problem("records", shown(records), "a file of records", "do name one that exists"))
     named = any(word.startswith("recipe=") for word in argv)
-    recipe = line.recipe() if named and not run else line.without_recipe()
+    recipe = None
+    if named and not run:
+        recipe = line.recipe()
+    else:
+        line.without_recipe()
     out = Path(line.text("out") or "").expanduser() if line.text("out") else None
     if run:
         written = write_for_run(Path(run).expanduser(), step, out)

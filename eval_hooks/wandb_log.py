@@ -15,6 +15,7 @@ import wandb
 from eval_hooks.records import Record, printable
 from eval_hooks.run_files import Best
 from eval_hooks.summary import Summary, mean_primary, metrics
+from eval_hooks.wandb_points import Points
 from recipes.schema import Recipe
 
 logger = logging.getLogger(__name__)
@@ -63,8 +64,7 @@ def start_wandb(recipe: Recipe, provenance: Mapping[str, object] | None = None) 
     The run's id is kept in <output_dir>/wandb_id.txt, and a resumed run continues under it. Files go to
     <output_dir>/wandb/; the config is the resolved recipe and what `provenance` tells of versions and commit.
 
-    Offline each start writes a folder of its own, all of the one id. A history only grows: steps that a kill made the
-    run take again are in it twice, those taken again behind the others.
+    Offline each start writes a folder of its own, all of the one id.
 
     Raises:
         ValueError: mode online without a key, or the server cannot be reached or refuses.
@@ -118,13 +118,15 @@ def set_summary(numbers: Mapping[str, float]) -> None:
 
 
 def log_evaluation(
+    points: Points,
     name: str,
     step: int,
     numbers: Mapping[str, float],
     records: Sequence[Record],
     pictures: Mapping[str, Sequence[Path]],
 ) -> None:
-    """Log one evaluation to the current W&B run; does nothing where there is none.
+    """Log one evaluation to the current W&B run; does nothing where there is none. Where an earlier process of the run
+    has logged this step, only the summary is set.
 
     Args:
         name: eval or final; the first word of the table's and the pictures' names.
@@ -133,6 +135,9 @@ def log_evaluation(
         pictures: part -> picture files.
     """
     if wandb.run is None:
+        return
+    if not points.due(name, step):
+        set_summary(numbers)
         return
     table = wandb.Table(columns=list(_COLUMNS), data=[_row(record) for record in records])
     wandb.run.log(
@@ -147,6 +152,7 @@ def log_evaluation(
             },
         }
     )
+    points.add(name, step)
 
 
 def _row(record: Record) -> list[object]:

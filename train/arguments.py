@@ -61,7 +61,7 @@ def sft_arguments(recipe: Recipe, processes: int) -> SFTConfig:
         "max_length": None,
         "packing": False,
         "remove_unused_columns": False,
-        "report_to": [] if recipe.wandb.mode == "disabled" else ["wandb"],
+        "report_to": [],  # eval_hooks.wandb_points does
         "run_name": recipe.name,
         "disable_tqdm": True,  # the progress bar is train.progress
     }

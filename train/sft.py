@@ -26,6 +26,7 @@ from eval_hooks.callback import EvalCallback
 from eval_hooks.evaluate import EvaluationStoppedError
 from eval_hooks.summary import check_require
 from eval_hooks.wandb_log import check_wandb, start_wandb
+from eval_hooks.wandb_points import Points, TrainerPoints
 from models import FAMILIES
 from models.towers import check_towers
 from recipes.loader import load_recipe
@@ -116,6 +117,8 @@ def prepare(argv: list[str]) -> tuple[Recipe, PuzzleTrainer, EvalCallback, Path 
     if recipe.train.worst_batch_first:
         trainer.add_callback(WorstBatchFirst(trainer, [found.longest, found.dearest]))
     trainer.add_callback(Progress())
+    if recipe.wandb.mode != "disabled":
+        trainer.add_callback(TrainerPoints(Points(Path(recipe.output_dir))))
     if rank == 0 and not recipe.dry_run:
         provenance = environment()
         write_provenance(recipe, provenance)

@@ -18,6 +18,7 @@ from eval_hooks.records import read_records, score_completion, write_records
 from eval_hooks.run_files import keep_best, read_best, records_file
 from eval_hooks.summary import mean_primary, summarize
 from eval_hooks.wandb_log import start_wandb
+from eval_hooks.wandb_points import Points, TrainerPoints
 from models.load import load_model
 from models.tokens import answer_ids, encode_prompt
 
@@ -75,7 +76,7 @@ def train(mixture_of, recipe_of, tmp_path):
         example["labels"] = example["input_ids"].clone()
         arguments = TrainingArguments(
             output_dir=recipe.output_dir, max_steps=steps, save_steps=2, logging_steps=1, learning_rate=1e-3,
-            per_device_train_batch_size=1, report_to=["wandb"] if report else [], use_cpu=True, disable_tqdm=True,
+            per_device_train_batch_size=1, report_to=[], use_cpu=True, disable_tqdm=True,
             save_strategy="steps", seed=0, dataloader_pin_memory=False, remove_unused_columns=False,
         )  # fmt: skip
         trainer = PlainTrainer(loaded.model, arguments, train_dataset=[example] * 4, data_collator=lambda rows: rows[0])
@@ -87,6 +88,8 @@ def train(mixture_of, recipe_of, tmp_path):
             first = mixture_of(recipe.eval.count) if recipe.eval.count else []
             evaluation = EvalCallback(trainer, recipe, loaded, first, final, Scores())
             trainer.add_callback(evaluation)
+        if report:
+            trainer.add_callback(TrainerPoints(Points(Path(recipe.output_dir))))
         trainer.train(resume_from_checkpoint=resume)
         if report:
             wandb.finish()
@@ -197,17 +200,18 @@ def test_w_and_b_gets_every_point_once_of_a_run_that_was_stopped_and_resumed_twi
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
 
 
-def test_of_a_killed_run_only_the_steps_that_it_takes_again_come_again(
+def test_of_a_killed_run_the_steps_that_it_takes_again_come_once(
     train, no_login, tmp_path, read_offline_runs, read_summary
 ):
     run = tmp_path / "run"
-    train(report=True)
-    train(resume=str(run / "checkpoint-2"), report=True)  # as if killed after step 4 and before it was saved
+    train("eval.final_count=0", before=[StopAfter(3)], report=True)  # killed after step 3, which is nowhere saved
+    shutil.rmtree(run / "checkpoint-3", ignore_errors=True)
+    train("eval.final_count=0", resume=str(run / "checkpoint-2"), report=True)
+    train("eval.final_count=0", resume=str(run / "checkpoint-2"), report=True)  # as if step 4 had not been saved
     ids, _, history = read_offline_runs(run)
     assert len(ids) == 1
-    assert [step for step, _ in points(history, "train/loss")] == [1, 2, 3, 4, 3, 4]
-    assert [step for step, _ in points(history, "eval/score")] == [2, 4, 4]
-    assert [step for step, _ in points(history, "final/score")] == [4, 4]
+    assert [step for step, _ in points(history, "train/loss")] == [1, 2, 3, 4]
+    assert [step for step, _ in points(history, "eval/score")] == [2, 4]
     assert read_summary(run)["best/step"] == read_best(run).step
 
 

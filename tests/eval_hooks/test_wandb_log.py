@@ -12,6 +12,7 @@ from eval_hooks.records import score_completion
 from eval_hooks.run_files import Best
 from eval_hooks.summary import mean_primary, summarize
 from eval_hooks.wandb_log import check_wandb, log_evaluation, set_summary, standing, start_wandb
+from eval_hooks.wandb_points import Points
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 HOSTILE = "<script>\x00\x1b[31m\ud800" + "x" * 10_000
@@ -38,7 +39,7 @@ def test_an_offline_run_holds_metrics_table_and_pictures(
     _, records, pictures = evaluation
     summary = summarize(records)
     start_wandb(recipe_of(), {"git_commit": "abc"})
-    log_evaluation("eval", 25, standing("eval", summary, Best(20, 0.75)), records, pictures)
+    log_evaluation(Points(tmp_path / "run"), "eval", 25, standing("eval", summary, Best(20, 0.75)), records, pictures)
     finish()
 
     ids, config, (row,) = read_offline_runs(tmp_path / "run")
@@ -73,11 +74,36 @@ def test_an_id_that_a_full_disk_left_empty_is_made_anew(no_login, recipe_of, tmp
 def test_a_resumed_run_goes_on_under_its_id(no_login, recipe_of, tmp_path, read_offline_runs):
     for step in (1, 2):
         start_wandb(recipe_of(f"resume={str(step > 1).lower()}"))
-        log_evaluation("eval", step, {"eval/2x2/pa": step / 10}, [], {})
+        log_evaluation(Points(tmp_path / "run"), "eval", step, {"eval/2x2/pa": step / 10}, [], {})
         finish()
     ids, _, history = read_offline_runs(tmp_path / "run")
     assert ids == {(tmp_path / "run/wandb_id.txt").read_text().strip()}
     assert sorted(row["eval/2x2/pa"] for row in history) == [0.1, 0.2]
+
+
+def test_a_step_that_an_earlier_process_logged_is_not_logged_again(
+    no_login, recipe_of, tmp_path, read_offline_runs, read_summary
+):
+    for value, steps in ((1, (10, 20)), (2, (20, 30))):
+        start_wandb(recipe_of(f"resume={str(value > 1).lower()}"))
+        points = Points(tmp_path / "run")
+        for step in steps:
+            log_evaluation(points, "eval", step, {"eval/score": value}, [], {})
+        log_evaluation(points, "final", steps[-1], {"final/score": value}, [], {})
+        finish()
+    *_, history = read_offline_runs(tmp_path / "run")
+    found = [(row["train/global_step"], row["eval/score"]) for row in history if "eval/score" in row]
+    assert sorted(found) == [(10, 1), (20, 1), (30, 2)]
+    assert [row["train/global_step"] for row in history if "final/score" in row] == [20, 30]
+    assert read_summary(tmp_path / "run")["eval/score"] == 2
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"id": "another", "eval": 9}', '{"eval": 9}'])
+def test_points_of_another_run_or_a_damaged_file_of_them_keep_nothing_out(content, no_login, recipe_of, tmp_path):
+    start_wandb(recipe_of())
+    (tmp_path / "run/wandb_points.json").write_text(content)
+    assert Points(tmp_path / "run").due("eval", 1)
+    finish()
 
 
 def test_a_summary_is_set_without_a_point(no_login, recipe_of, tmp_path, read_offline_runs, read_summary):
@@ -101,7 +127,7 @@ def test_a_new_run_in_a_folder_that_had_one_gets_an_id_of_its_own(no_login, reci
 def test_disabled_starts_nothing_and_logging_does_nothing(no_login, recipe_of, evaluation, tmp_path):
     start_wandb(recipe_of("wandb.mode=disabled"))
     assert wandb.run is None
-    log_evaluation("eval", 25, {}, evaluation[1], {})
+    log_evaluation(Points(tmp_path / "run"), "eval", 25, {}, evaluation[1], {})
     assert not (tmp_path / "run").exists()
 
 
@@ -126,7 +152,7 @@ def test_a_key_in_the_environment_or_a_netrc_file_is_found(no_login, recipe_of, 
 def test_the_key_is_in_no_file_of_an_offline_run(no_login, recipe_of, monkeypatch, tmp_path):
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     start_wandb(recipe_of())
-    log_evaluation("eval", 1, {"eval/2x2/pa": 0.5}, [], {})
+    log_evaluation(Points(tmp_path / "run"), "eval", 1, {"eval/2x2/pa": 0.5}, [], {})
     finish()
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert files
