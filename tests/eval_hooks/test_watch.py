@@ -19,7 +19,7 @@ from eval_hooks.wandb_beside import log_beside
 from eval_hooks.watch import watch
 from eval_hooks.watch_request import Request, parse_request
 from recipes.loader import RecipeError, to_yaml
-from tests.eval_hooks.saving import save
+from train.checkpoints import PARTIAL, publish
 from train.run_folder import open_run_folder
 
 STAND_IN = """
@@ -48,6 +48,15 @@ def run(in_tmp_path, recipe_of):
     folder.mkdir()
     (folder / "recipe.yaml").write_text(to_yaml(recipe_of("eval.count=0", "train.checkpoint_every=1")))
     return folder
+
+
+def save(run, step, *, keep=None, last=9, weights=None):
+    """Save a checkpoint as training does, and prune."""
+    aside = run / PARTIAL / f"checkpoint-{step}"
+    aside.mkdir(parents=True)
+    (aside / "weights").write_text(str(weights or step))
+    (aside / "trainer_state.json").write_text(json.dumps({"max_steps": last}))
+    publish(run, step, keep)
 
 
 def call_best(run, step):
@@ -208,12 +217,15 @@ def test_it_waits_for_the_last_step_and_holds_what_is_saved_meanwhile(run, prepa
     for step, right in ((1, 2), (2, 1), (3, 0)):
         prepare(step, right)
     save(run, 1)
+    save(run.parent / "later", 2)
+    save(run.parent / "later", 3, last=3)
     (run.parent / "step-000001.py").write_text(
-        f"import sys, pathlib, time; sys.path[:0] = {sys.path!r}\n"
-        "from tests.eval_hooks.saving import save\n"
-        "run = pathlib.Path('run'); save(run, 2, keep=1)\n"
-        "while not (run / '.watch/checkpoint-2/trainer_state.json').exists(): time.sleep(0.01)\n"
-        "save(run, 3, keep=1, last=3)\n"
+        "import pathlib, shutil, time\n"
+        "run, later = pathlib.Path('run'), pathlib.Path('later')\n"
+        "(later / 'checkpoint-2').rename(run / 'checkpoint-2')\n"
+        "while len(list((run / '.watch/checkpoint-2').glob('*'))) < 3: time.sleep(0.01)\n"
+        "(later / 'checkpoint-3').rename(run / 'checkpoint-3')\n"
+        "for step in (1, 2): shutil.rmtree(run / f'checkpoint-{step}')\n"
     )
     said = []
     text, _ = watch(request_of(), said.append)
@@ -238,10 +250,8 @@ def test_a_failing_evaluation_is_tried_again_after_the_others_then_given_up(run,
 def test_once_leaves_what_comes_later(run, prepare, request_of):
     prepare(1)
     save(run, 1)
-    (run.parent / "step-000001.py").write_text(
-        f"import sys, pathlib; sys.path[:0] = {sys.path!r}\n"
-        "from tests.eval_hooks.saving import save; save(pathlib.Path('run'), 2)"
-    )
+    save(run.parent / "later", 2)
+    (run.parent / "step-000001.py").write_text("import os; os.rename('later/checkpoint-2', 'run/checkpoint-2')")
     assert watch(request_of(once=True), print)[1]
     assert asked(run) == ["step-000001"]
 
