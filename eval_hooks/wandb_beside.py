@@ -31,7 +31,7 @@ def log_beside(recipe: Recipe, run: Path, step: int, metrics: Mapping[str, float
         return
     if wandb.run is None:
         init(recipe, run, f"{training}-watch", name=f"{recipe.name} watch", group=training, job_type="evaluation")
-        wandb.run.define_metric("*", step_metric=STEP)
+        wandb.define_metric("*", step_metric=STEP)
     log_evaluation("eval", step, metrics, records, {})
     with logged.open("a", encoding="ascii") as file:
         file.write(f"{step}\n")
