@@ -8,6 +8,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import wandb
@@ -22,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 SHOWN_CHARACTERS = 500
 """How much of a completion the table shows."""
+
+ID = "wandb_id.txt"
+"""In the run folder: the id of the training's W&B run."""
 
 STEP = "train/global_step"
 """The x axis that the trainer's own W&B callback uses."""
@@ -74,29 +78,41 @@ def start_wandb(recipe: Recipe, provenance: Mapping[str, object] | None = None) 
         return
     folder = Path(recipe.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / "wandb_id.txt"
+    kept = folder / ID
     known = recipe.resume and kept.is_file() and kept.read_text(encoding="ascii").strip()  # empty: of a full disk
     if not known:
         kept.write_text(uuid.uuid4().hex[:12] + "\n", encoding="ascii")
+    config = {"recipe": recipe.model_dump(mode="json"), "provenance": dict(provenance or {})}
+    init(recipe, folder, kept.read_text(encoding="ascii").strip(), name=recipe.name, config=config)
+    offline = f"offline, in {folder / 'wandb'}; `wandb sync` uploads it"
+    logger.info("W&B: %s", wandb.run.url if recipe.wandb.mode == "online" and wandb.run else offline)
+
+
+def init(recipe: Recipe, folder: Path, run_id: str, **about: Any) -> None:
+    """Start or continue the W&B run of that id, its files in `folder`/wandb, as the recipe says.
+
+    Args:
+        about: further arguments of wandb.init.
+
+    Raises:
+        ValueError: the server cannot be reached or refuses.
+    """
     try:
         wandb.init(
             mode=recipe.wandb.mode,
             project=recipe.wandb.project,
             entity=recipe.wandb.entity,
-            name=recipe.name,
-            id=kept.read_text(encoding="ascii").strip(),
+            id=run_id,
             resume="allow",
             dir=folder,
-            config={"recipe": recipe.model_dump(mode="json"), "provenance": dict(provenance or {})},
             settings=wandb.Settings(console="off", silent=True),
+            **about,
         )
     except wandb.errors.Error as error:
         raise ValueError(
             f"wandb.mode: got {recipe.wandb.mode}, but W&B refused to start: {error}; "
             "set wandb.mode=offline and run `wandb sync` later"
         ) from error
-    offline = f"offline, in {folder / 'wandb'}; `wandb sync` uploads it"
-    logger.info("W&B: %s", wandb.run.url if recipe.wandb.mode == "online" and wandb.run else offline)
 
 
 def standing(name: str, summary: Summary, best: Best | None = None) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,40 +12,28 @@ from transformers.integrations import WandbCallback
 
 
 class Points:
-    """The last step that has points of a name, kept in <run>/wandb_points.json. Main process only."""
+    """Which steps have points of a name, kept in a file of the run folder, a line each. Main process only."""
 
-    def __init__(self, run: Path) -> None:
-        self._file = run / "wandb_points.json"
+    def __init__(self, run: Path, file: str = "wandb_points.txt") -> None:
+        self._file = run / file
 
     def due(self, name: str, step: int) -> bool:
-        """Whether no earlier process has logged this step, or a later one, under this name."""
-        return step > self._earlier.get(name, -1)
+        """Whether no earlier process has logged this step under this name."""
+        return self._line(name, step) not in self._earlier
 
     def add(self, name: str, step: int) -> None:
         """Called when the points are logged."""
-        aside = self._file.with_name(f".{self._file.name}.partial")
-        aside.write_text(json.dumps({**self._read(), "id": self._id(), name: step}) + "\n", encoding="ascii")
-        aside.replace(self._file)
+        with self._file.open("a", encoding="ascii") as file:
+            file.write(f"{self._line(name, step)}\n")
 
     @cached_property
-    def _earlier(self) -> dict[str, Any]:
-        return self._read()
-
-    def _read(self) -> dict[str, Any]:
-        """Empty for another W&B run, and for what is no such file: a point that is there twice is better than none."""
-        try:
-            stored = json.loads(self._file.read_text(encoding="ascii"))
-            return stored if stored["id"] == self._id() and _are_steps(stored) else {}
-        except (OSError, ValueError, LookupError, TypeError):
-            return {}
+    def _earlier(self) -> set[str]:
+        """Of other W&B runs, too, whose lines have another id."""
+        return set(self._file.read_text(encoding="ascii").splitlines()) if self._file.is_file() else set()
 
     @staticmethod
-    def _id() -> str | None:
-        return wandb.run.id if wandb.run else None
-
-
-def _are_steps(stored: dict[str, Any]) -> bool:
-    return all(type(step) is int for name, step in stored.items() if name != "id")
+    def _line(name: str, step: int) -> str:
+        return f"{wandb.run.id if wandb.run else None} {name} {step}"
 
 
 class TrainerPoints(WandbCallback):

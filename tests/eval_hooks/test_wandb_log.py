@@ -98,12 +98,16 @@ def test_a_step_that_an_earlier_process_logged_is_not_logged_again(
     assert read_summary(tmp_path / "run")["eval/score"] == 2
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"id": "another", "eval": 9}', '{"eval": 9}'])
-def test_points_of_another_run_or_a_damaged_file_of_them_keep_nothing_out(content, no_login, recipe_of, tmp_path):
-    start_wandb(recipe_of())
-    (tmp_path / "run/wandb_points.json").write_text(content)
-    assert Points(tmp_path / "run").due("eval", 1)
-    finish()
+def test_a_new_run_in_the_same_folder_has_points_of_its_own(no_login, recipe_of, tmp_path):
+    for _ in range(2):
+        start_wandb(recipe_of())
+        points = Points(tmp_path / "run")
+        assert points.due("eval", 1)
+        points.add("eval", 1)
+        assert not Points(tmp_path / "run").due("eval", 1)
+        assert Points(tmp_path / "run").due("eval", 11)
+        assert Points(tmp_path / "run").due("final", 1)
+        finish()
 
 
 def test_a_summary_is_set_without_a_point(no_login, recipe_of, tmp_path, read_offline_runs, read_summary):
