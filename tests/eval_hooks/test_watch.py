@@ -289,11 +289,11 @@ def test_records_of_another_evaluation_are_refused(run, prepare, request_of):
 def test_each_step_is_logged_once_in_a_run_of_its_own(run, prepare, recipe_of, read_offline_runs, monkeypatch):
     monkeypatch.delenv("WANDB_MODE")
     recipe = recipe_of()
-    log_beside(recipe, run, 1, {"2x2/pa": 0.1}, [])
+    log_beside(recipe, run, 1, {"eval/2x2/pa": 0.1}, [])
     assert wandb.run is None  # the training has none
     (run / "wandb_id.txt").write_text("abc\n")
     for step in (1, 2, 1):
-        log_beside(recipe, run, step, {"2x2/pa": step / 10}, [])
+        log_beside(recipe, run, step, {"eval/2x2/pa": step / 10}, [])
         wandb.finish()
     wandb.teardown()
     ids, _, history = read_offline_runs(run)
