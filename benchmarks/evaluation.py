@@ -89,11 +89,7 @@ def main(argv: Sequence[str]) -> None:
         ask_all(recipe, loaded, mixture)
         print(peak_mib())
         return
-    limits = {
-        question.position: batch.max_new_tokens
-        for batch in plan_batches(loaded, mixture, 1)
-        for question in batch.questions
-    }
+    limits = {batch.questions[0].position: batch.limits[0] for batch in plan_batches(loaded, mixture, 1)}
     print(f"{len(mixture)} puzzles, batches of {recipe.eval.batch}, {torch.get_num_threads()} thread(s)")
     ratios = []
     for number in range(rounds):

@@ -91,7 +91,7 @@ class Served:
         if given is not None:
             return [given] * len(questions)
         batches = plan_batches(load_encoder(self._recipe.model), mixture, 1, questions)
-        found = {batch.questions[0]: batch.max_new_tokens for batch in batches}
+        found = {batch.questions[0]: batch.limits[0] for batch in batches}
         return [found[question] for question in questions]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -35,10 +35,12 @@ class Completion:
 def generate(
     loaded: Loaded,
     prompts: list[tuple[list[Message], list[np.ndarray]]],
-    max_new_tokens: int,
+    max_new_tokens: int | Sequence[int],
     draw: GumbelDraw | None = None,
 ) -> list[Completion]:
     """The most likely token at each step for every (messages, images), in one batch; on the model's device.
+
+    `max_new_tokens` is one for all or one for each: a completion does not grow longer with others in its batch.
 
     With `draw`, which has a seed for each prompt, tokens are drawn.
 
@@ -49,6 +51,7 @@ def generate(
     if not prompts:
         return []
     started = time.perf_counter()
+    limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else max_new_tokens
     processor, family = loaded.processor, loaded.family
     stop_ids = family.stop_token_ids(processor)
     # Adapters live inside the base model, whose own generate knows the family's inputs.
@@ -57,7 +60,7 @@ def generate(
     padded = left_padded(encoded, processor.tokenizer.pad_token_id)
     batch = family.model_inputs(processor, {name: tensor.to(model.device) for name, tensor in padded.items()})
     config = GenerationConfig(
-        max_new_tokens=max_new_tokens,
+        max_new_tokens=max(limits),
         do_sample=False,
         use_cache=True,
         eos_token_id=stop_ids,
@@ -69,7 +72,9 @@ def generate(
         sequences = model.generate(**batch, synced_gpus=False, logits_processor=drawn)
     written = sequences[:, batch["input_ids"].shape[1] :].tolist()  # (prompts, new tokens)
     seconds = (time.perf_counter() - started) / len(prompts)
-    return [_completion(processor, row, set(stop_ids), seconds) for row in written]
+    return [
+        _completion(processor, row[:limit], set(stop_ids), seconds) for row, limit in zip(written, limits, strict=True)
+    ]
 
 
 def left_padded(encoded: list[dict[str, torch.Tensor]], pad_id: int) -> dict[str, torch.Tensor]:

@@ -39,14 +39,14 @@ def test_the_longest_batch_comes_first(loaded, mixture_of):
     for batch in plan_batches(loaded, mixture, batch=1):
         puzzle = mixture[batch.questions[0].position].puzzle
         prompt = prompt_length(loaded, puzzle.messages, list(puzzle.image_sizes))
-        lengths.append(prompt + batch.max_new_tokens)
+        lengths.append(prompt + batch.limits[0])
     assert lengths == sorted(lengths, reverse=True)
 
 
 def test_the_token_limit_leaves_room_beyond_the_reference_answer(loaded, posed):
     gold = len(answer_ids(loaded, posed.task.gold(posed.puzzle.target)))
     (batch,) = plan_batches(loaded, [posed], batch=8)
-    assert batch.max_new_tokens == int(np.ceil(1.25 * gold)) + 32
+    assert batch.limits == (int(np.ceil(1.25 * gold)) + 32,)
 
 
 def test_a_puzzle_that_does_not_fit_the_model_is_refused_with_key_and_length(loaded, posed):
@@ -54,7 +54,7 @@ def test_a_puzzle_that_does_not_fit_the_model_is_refused_with_key_and_length(loa
     gold = len(answer_ids(loaded, posed.task.gold(posed.puzzle.target)))
     exact = dataclasses.replace(loaded, max_tokens=prompt + gold)
     (batch,) = plan_batches(exact, [posed], batch=1)
-    assert batch.max_new_tokens == gold
+    assert batch.limits == (gold,)
     small = dataclasses.replace(loaded, max_tokens=prompt + gold - 1)
     with pytest.raises(ValueError, match=rf"{posed.puzzle.key}.*model\.max_tokens={prompt + gold} "):
         plan_batches(small, [posed], batch=1)

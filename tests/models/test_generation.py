@@ -92,6 +92,14 @@ def test_an_answer_that_does_not_end_is_cut_off_at_the_limit(model, build, promp
     assert all(len(one.text) == 6 and set(one.text) <= {"0", "1"} and one.seconds > 0 for one in completions)
 
 
+def test_each_answer_is_cut_off_at_its_own_limit(loaded, prompts):
+    alone = [generate(loaded, [prompt], limit)[0] for prompt, limit in zip(prompts, (3, 9, 6), strict=True)]
+    together = generate(loaded, prompts, [3, 9, 6])
+    for one, other in zip(together, alone, strict=True):
+        assert (one.text, one.finish_reason, one.num_tokens) == (other.text, other.finish_reason, other.num_tokens)
+    assert [one.num_tokens for one in together] == [3, 9, 6]
+
+
 def test_sampling_settings_that_come_with_a_model_are_not_used(model, build, prompts):
     loaded = build(model)
     expected = [one.text for one in generate(loaded, prompts, 8)]
