@@ -17,6 +17,7 @@ from huggingface_hub.utils import validate_repo_id
 from eval_hooks.board import CHANCE, PartResult, over_parts, part_result
 from eval_hooks.intervals import LEVEL, Estimate
 from eval_hooks.leaderboard_text import as_written, percent, table_line
+from eval_hooks.protocol import asked_again
 from eval_hooks.published import Figure, published
 from eval_hooks.records import Record, printable
 from eval_hooks.run_records import one_line
@@ -26,8 +27,6 @@ from recipes.schema import Recipe
 from tasks import TASKS
 
 PIPELINE = "image-text-to-text"
-
-_SAMPLED = re.compile(r"sampled t=(\S+) p=(\S+)")
 
 
 def card_text(
@@ -61,7 +60,7 @@ def card_text(
         *_scores(parts, summary, results),
         "## How it was asked",
         *_asked(parts),
-        *_again(records, recipe),
+        *_again(records),
         "## Limits",
         _LIMITS,
         "## Recipe",
@@ -214,18 +213,13 @@ def _asked(parts: Mapping[str, Sequence[Record]]) -> Iterator[str]:
     yield "\n".join(f"- {name}: {_written(fact, 1000)}" for name, fact in facts.items())
 
 
-def _again(records: Sequence[Record], recipe: Recipe) -> Iterator[str]:
+def _again(records: Sequence[Record]) -> Iterator[str]:
     """The command that asks and scores again, for protocols that it knows."""
     first = records[0]
-    name = first.protocol.partition(" ")[0]
-    drawn = _SAMPLED.fullmatch(first.protocol)
-    words = [f"eval.split={one_line(first.split)}", f"eval.final_count={1 + max(r.index for r in records)}"]
-    if drawn:
-        words += [f"eval.temperature={drawn[1]}", f"eval.top_p={drawn[2]}"]
-    elif first.protocol not in ("greedy", "constrained"):
+    words = asked_again(first.protocol, 1 + max(record.sample for record in records))
+    if not words:
         return
-    asked = {"protocol": name, "samples": 1 + max(r.sample for r in records)}
-    words += [f"eval.{field}={value}" for field, value in asked.items() if value != getattr(recipe.eval, field)]
+    words += [f"eval.split={one_line(first.split)}", f"eval.final_count={1 + max(r.index for r in records)}"]
     yield (
         "To score it again, from a clone of jigshape-train, with the recipe below as `recipe.yaml` and this folder as "
         "FOLDER (photos that lie elsewhere: `data.photos.folder=DIR`):"

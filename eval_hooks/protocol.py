@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -37,3 +38,22 @@ def protocol_of(recipe: Recipe, extra: Mapping[str, Any] | None = None) -> Proto
         return Protocol(f"{asked.protocol}{further}", constrained=asked.protocol == "constrained")
     name = f"sampled t={asked.temperature:g} p={asked.top_p:g}{further}"
     return Protocol(name, Drawing(asked.temperature, asked.top_p), asked.samples)
+
+
+_DRAWN = re.compile(r"sampled t=([0-9.e+-]+) p=([0-9.e+-]+)")
+
+
+def asked_again(protocol: str, samples: int) -> list[str]:
+    """What `eval_hooks.run` is told so that it asks by a protocol; [] for one that it does not know, as of people.
+
+    Args:
+        protocol: as records have it.
+        samples: answers to each puzzle.
+    """
+    if drawn := _DRAWN.fullmatch(protocol):
+        temperature, top_p = drawn.groups()
+        words = {"protocol": "sampled", "samples": samples, "temperature": temperature, "top_p": top_p}
+        return [f"eval.{name}={value}" for name, value in words.items()]
+    if protocol in ("greedy", "constrained"):
+        return [f"eval.protocol={protocol}", "eval.samples=1"]
+    return []

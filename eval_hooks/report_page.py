@@ -15,6 +15,7 @@ from eval_hooks.data_urls import lossless
 from eval_hooks.gallery import Case
 from eval_hooks.heat_map import displacement_map, fits_map
 from eval_hooks.intervals import Estimate, estimate_beyond_chance, mean_of
+from eval_hooks.protocol import asked_again
 from eval_hooks.records import Giver
 from eval_hooks.report_numbers import Pair, PartNumbers
 from eval_hooks.report_tables import (
@@ -240,7 +241,10 @@ def _reproduce(giver: Giver, numbers: Mapping[str, PartNumbers], origin: Origin)
     # split and file are data of others, and these lines are made to be copied into a shell
     file, split = (shlex.quote(" ".join(clip(each, _MOST_TEXT).split())) for each in (origin.file, giver.split))
     count = max(part.primary.n for part in numbers.values())
+    again = asked_again(giver.protocol, max(part.summary.n // part.primary.n for part in numbers.values()))
+    asked = f"recipe=RECIPE checkpoint=CHECKPOINT eval.split={split} eval.final_count={count} {' '.join(again)}"
     commands = [
+        *(["# the answers", f"python -m eval_hooks.run {asked}"] if again else []),
         "# this page; the same numbers as text and JSON",
         f"python -m eval_hooks.report records={file} recipe=RECIPE",
         f"python -m eval_hooks.diagnose records={file}",

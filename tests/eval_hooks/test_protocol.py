@@ -1,6 +1,8 @@
 """How answers are asked for, as records say it."""
 
-from eval_hooks.protocol import GREEDY, Protocol, protocol_of
+import pytest
+
+from eval_hooks.protocol import GREEDY, Protocol, asked_again, protocol_of
 from models.drawing import Drawing
 
 
@@ -22,3 +24,20 @@ def test_further_fields_of_requests_make_another_protocol_in_whatever_order_they
     assert protocol_of(recipe_of(), first).name == 'greedy {"reasoning_effort": "low", "top_k": 1}'
     assert protocol_of(recipe_of(), first) == protocol_of(recipe_of(), second)
     assert protocol_of(recipe_of(), {}) == GREEDY
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["eval.protocol=constrained"], ["eval.protocol=sampled", "eval.samples=4", "eval.temperature=1e-05"],
+     ["eval.protocol=sampled", "eval.top_p=0.95"]],
+)  # fmt: skip
+def test_what_records_say_asks_for_the_same_again_whatever_the_recipe_says(words, recipe_of):
+    protocol = protocol_of(recipe_of(*words))
+    again = asked_again(protocol.name, protocol.samples)
+    for other in ([], ["eval.protocol=sampled", "eval.samples=3"], ["eval.protocol=constrained"]):
+        assert protocol_of(recipe_of(*other, *again)) == protocol
+
+
+@pytest.mark.parametrize("name", ["human", "solver", "sampled t=1 p=1 vote of 4", 'greedy {"top_k": 1}'])
+def test_protocols_of_others_cannot_be_asked_again(name):
+    assert asked_again(name, 1) == []
