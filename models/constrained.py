@@ -33,7 +33,7 @@ def generate_constrained(
         return []
     started = time.perf_counter()
     stop_ids = loaded.family.stop_token_ids(loaded.processor)
-    answers = [_Answer(Speller(loaded, grammar), stop_ids) for grammar in grammars]
+    answers = [Answer(Speller(loaded, grammar), stop_ids) for grammar in grammars]
     asked = [(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True) if not answer.done]
     with evaluating(loaded.model), torch.no_grad():
         if asked:
@@ -42,7 +42,7 @@ def generate_constrained(
     return [Completion(answer.place.text, "stop", answer.num_tokens, seconds) for answer in answers]
 
 
-def _write(reader: _Reader, answers: list[_Answer], encoded: list[dict[str, torch.Tensor]]) -> None:
+def _write(reader: _Reader, answers: list[Answer], encoded: list[dict[str, torch.Tensor]]) -> None:
     """Chooses until all answers are done. encoded: of each, its prompt and its first tokens."""
     logits = reader.read_prompts(encoded)
     while True:
@@ -57,7 +57,7 @@ def _write(reader: _Reader, answers: list[_Answer], encoded: list[dict[str, torc
         logits = reader.read([answer.unread for answer in answers])
 
 
-def _encode(loaded: Loaded, prompt: tuple[list[Message], list[np.ndarray]], answer: _Answer) -> dict[str, torch.Tensor]:
+def _encode(loaded: Loaded, prompt: tuple[list[Message], list[np.ndarray]], answer: Answer) -> dict[str, torch.Tensor]:
     """A prompt and the first tokens of its answer."""
     encoded = encode_prompt(loaded, *prompt)
     count = len(answer.unread)
@@ -69,7 +69,7 @@ def _encode(loaded: Loaded, prompt: tuple[list[Message], list[np.ndarray]], answ
 
 
 @dataclass
-class _Answer:
+class Answer:
     """An answer as far as it is written."""
 
     speller: Speller
