@@ -2,9 +2,9 @@
 
     python benchmarks/constrained.py tokenizer=Qwen/Qwen3-VL-8B-Instruct [answers=3]
 
-`tokenizer` is a hub name or a folder. A random right answer is taken token by token as the tokenizer writes it, and every
-token of it must be one that the grammar allows. Told are its tokens, how many of them are chosen by the model (its
-forward passes; the first is the prompt's), and the grammar's own time for each.
+`tokenizer` is a hub name or a folder. A random right answer is taken token by token as the tokenizer writes it, and
+every token of it must be one that the grammar allows. Told are its tokens, how many of them are chosen by the model
+(its forward passes; the first is the prompt's), and the grammar's own time for each.
 """
 
 from __future__ import annotations

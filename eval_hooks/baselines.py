@@ -8,6 +8,7 @@ call that was stopped goes on where it was, and the tables of runs show the prog
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from recipes.command import CommandLine, run_command
 from recipes.fields import problem
 from recipes.schema import Recipe
 from tasks import TASKS
+
+logger = logging.getLogger(__name__)
 
 FILE = Path(".cache", "baselines.jsonl")
 PROTOCOL = "solver"
@@ -127,6 +130,15 @@ def report(argv: Sequence[str]) -> str:
         own = summarize(record for record in records if record.model == program)
         blocks.append(f"{program} ({request.split} split, %)\n{table(own)}")
     return "\n\n".join(blocks)
+
+
+def solved_or_nothing() -> Solved:
+    """What programs earned; a damaged file of theirs must not stop a run."""
+    try:
+        return read_solved()
+    except (ValueError, OSError) as error:
+        logger.warning("the tables go without the programs' baselines: %s", error)
+        return {}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,20 +14,18 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from data_mix.mixture import Mixture, evaluation_parts
 from data_mix.scores import Scores
-from eval_hooks.baselines import read_solved
+from eval_hooks.baselines import solved_or_nothing
 from eval_hooks.evaluate import evaluate, plan_batches
 from eval_hooks.model_card import or_warn, write_card
 from eval_hooks.pictures import write_pictures
 from eval_hooks.records import Record, read_records, write_records
 from eval_hooks.run_files import checkpoint_folders, evaluated_steps, keep_best, pictures_folder, records_file
-from eval_hooks.summary import Solved, Summary, metrics, primary_scores, summarize, table
+from eval_hooks.summary import Summary, metrics, primary_scores, summarize, table
 from eval_hooks.wandb_log import log_evaluation, set_summary, standing
 from eval_hooks.wandb_points import Points
 from models.load import Loaded
 from recipes.schema import Recipe
 from tasks import TASKS
-
-logger = logging.getLogger(__name__)
 
 
 class Clocked(Protocol):
@@ -187,15 +184,6 @@ class EvalCallback(TrainerCallback):
             for entry in state.log_history
             if any(name in entry for name in names.values())
         }
-
-
-def solved_or_nothing() -> Solved:
-    """What programs earned; a damaged file of theirs must not stop a run."""
-    try:
-        return read_solved()
-    except (ValueError, OSError) as error:
-        logger.warning("the tables go without the programs' baselines: %s", error)
-        return {}
 
 
 def _first(records: list[Record], count: int) -> list[Record]:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from data_mix.mixture import Mixture, evaluation_mixture
 from data_mix.photos import find_photos
-from eval_hooks.callback import solved_or_nothing
+from eval_hooks.baselines import solved_or_nothing
 from eval_hooks.children import last_lines, started, wait
 from eval_hooks.held import Held, holding
 from eval_hooks.journal import Journal
