@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -129,11 +128,17 @@ def _with_defaults(task: str, text: str) -> str:
 
 
 def _by_version(answers: Sequence[Answer]) -> Iterator[dict[str, list[Answer]]]:
-    """Part -> its answers; several times if a task was scored again after a change, as versions are never mixed."""
+    """Part -> its answers; several times if a task was scored again after a change, as versions are never mixed.
+
+    First the newest version of each task, then the one before it, and so on; of a task without one, its oldest. Not
+    each version with each: six tasks that were raised together would make 64.
+    """
     versions: dict[str, set[int]] = {}
     for answer in answers:
         versions.setdefault(answer.task, set()).add(answer.version)
-    for chosen in product(*[[(task, version) for version in sorted(found)] for task, found in versions.items()]):
+    newest_first = {task: sorted(found, reverse=True) for task, found in versions.items()}
+    for age in range(max(map(len, newest_first.values()))):
+        chosen = {(task, found[min(age, len(found) - 1)]) for task, found in newest_first.items()}
         parts: dict[str, dict[tuple[str, int], Answer]] = {}
         for answer in answers:
             if (answer.task, answer.version) in chosen:

@@ -82,6 +82,15 @@ def test_one_run_scored_under_two_versions_has_a_row_on_the_board_of_each(runs):
     assert [board.kind.versions for board in make(folder).boards] == [("jigshape 2",), ("jigshape 1",)]
 
 
+def test_tasks_that_were_scored_again_together_have_one_board_before_and_one_after(runs):
+    fit, cell = ({"part": task, "task": task, "spec": {"puzzle": JIGSAW}} for task in ("pieces_fit", "piece_cell"))
+    still = some(0.5)
+    runs("one", [*still, *some(0.5, **fit, version=1), *some(0.5, **cell, version=1)])
+    folder = runs("one", [*still, *some(0.6, **fit, version=2), *some(0.6, **cell, version=2)], "final-rescored-v1-2")
+    versions = [sorted(board.kind.versions) for board in make(folder).boards]
+    assert versions == [[f"jigshape {still[0].version}", f"piece_cell {n}", f"pieces_fit {n}"] for n in (2, 1)]
+
+
 def test_a_spec_without_fields_that_came_later_is_that_with_their_defaults(runs):
     runs("old", some(0.5))
     folder = runs("new", some(0.6, spec=TASKS["jigshape"].Spec(grid=4).model_dump(mode="json")))
