@@ -135,6 +135,16 @@ def test_an_answer_in_two_files_of_a_run_counts_once(runs):
     assert row.n == 8
 
 
+def test_a_part_asked_again_with_another_spec_leaves_the_first_where_it_was(runs):
+    runs("one", some(0.5))
+    folder = runs("two", some(0.6))
+    grey = [dataclasses.replace(r, key=f"{r.key}-grey") for r in some(0.1, spec=JIGSAW | {"greyscale": True})]
+    runs("two", grey, "x-eval-greedy-step-000001")
+    plain, altered = sorted(make(folder).boards, key=lambda board: -len(ranked(board)))
+    assert ranked(plain) == [(1, "two", 1), (2, "one", 1)]
+    assert [row.n for row in altered.rows if row.kind == "run"] == [6]
+
+
 def test_the_best_of_a_run_is_judged_by_the_puzzles_that_all_its_rows_answered(runs):
     folder = runs("one", some(0.9, 2, step=1), "step-000001")
     hard = [record_of(index, 0.1, step=2) for index in range(2, 10)]
