@@ -307,6 +307,14 @@ def test_published_rows_name_their_source_wherever_they_stand(runs):
     assert shown in page(made.boards, [])
 
 
+def test_a_mean_beyond_a_guesser_says_over_how_many_parts_it_is(runs):
+    """Flats decide a 2x2, so that nobody can be better there."""
+    (board,) = make(runs("one", [*some(0.5), *some(0.2, part="2x2", spec={"grid": 2})])).boards
+    shown = page([board], [])
+    assert "beyond flats only, 1 of 2 parts" in shown
+    assert "beyond random, " not in shown
+
+
 def test_the_chance_of_a_part_with_several_specs_is_that_of_its_puzzles(runs):
     small = [record_of(index, 0.5) for index in range(2)]
     (board,) = make(runs("one", [*small, record_of(2, 0.5, spec={"grid": 8})])).boards
