@@ -174,7 +174,7 @@ def _main_columns(board: Board) -> list[_Column]:
     return [
         *_NAMES,
         _Column("score", f"beyond {CHANCE}", "down", lambda row: _number(board.score(row), whisker=True)),
-        *(_Column("score", f"beyond {guesser}", "down", _beyond(board, guesser)) for guesser in others),
+        *(_Column("score", _below(board, guesser), "down", _beyond(board, guesser)) for guesser in others),
         *(_column(part, TASKS[part.task].primary) for part in board.kind.parts),
         _Column("puzzles", "", "down", _puzzles),
     ]
@@ -189,6 +189,13 @@ def _column(part: PartKind, entry: str) -> _Column:
         return _number(row.parts[part.name].entries.get(entry) if part.name in row.parts else None)
 
     return _Column(one_line(part.name, 40), entry, "down", cell)
+
+
+def _below(board: Board, guesser: str) -> str:
+    """Names the guesser, and says how many parts the mean is over where it is not all of them."""
+    own = {name for row in board.rows for name, part in row.parts.items() if guesser in part.beyond}
+    some = "" if len(own) == len(board.kind.parts) else f", {len(own)} of {len(board.kind.parts)} parts"
+    return f"beyond {guesser}{some}"
 
 
 def _beyond(board: Board, guesser: str) -> Callable[[Row], _Cell]:

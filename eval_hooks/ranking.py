@@ -28,6 +28,7 @@ from eval_hooks.board import (
     part_result,
 )
 from eval_hooks.intervals import beyond_chance
+from eval_hooks.protocol import GREEDY
 from eval_hooks.references import references
 from eval_hooks.run_records import Entrant
 from eval_hooks.summary import Solved
@@ -48,9 +49,10 @@ def boards(entrants: Iterable[Entrant], solved: Solved) -> list[Board]:
 
 
 def _place(kind: BoardKind) -> tuple[Any, ...]:
-    """Large boards first, of alike ones that of the newest versions."""
+    """Large boards first, of alike ones the published protocol's, then that of the newest versions."""
     names = [_natural(part.name) for part in kind.parts]
-    return -len(kind.parts), names, kind.protocol, kind.split, [-part.version for part in kind.parts], kind
+    versions = [-part.version for part in kind.parts]
+    return -len(kind.parts), names, kind.protocol != GREEDY.name, kind.protocol, kind.split, versions, kind
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -144,12 +144,14 @@ def _shown(case: Case, photos: Mapping[str, FilePhoto], most_bytes: int) -> Show
 
 def _origin(request: Request, giver: Giver) -> Origin:
     content = request.records.read_bytes()
+    named = {"records": request.records, "part": request.part, "model": request.model}
     environment = request.records.resolve().parent.parent / ENVIRONMENT
     versions = {"Python": platform.python_version()} | {name: metadata.version(name) for name in _LIBRARIES}
     return Origin(
         file=str(request.records),
         digest=hashlib.sha256(content).hexdigest(),
         num_bytes=len(content),
+        chosen=[f"{name}={value}" for name, value in named.items() if value is not None],
         versions=versions,
         recipe=None if request.recipe is None else to_yaml(request.recipe),
         environment=environment.read_text(encoding="utf-8") if environment.is_file() else None,

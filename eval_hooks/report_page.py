@@ -61,6 +61,8 @@ class Origin(NamedTuple):
     digest: str
     """SHA-256 of the file of records, hex."""
     num_bytes: int
+    chosen: Sequence[str]
+    """The words that named the records: records=FILE, part=NAME, ..."""
     versions: Mapping[str, str]
     """Of what made the page."""
     recipe: str | None
@@ -238,16 +240,16 @@ def _reproduce(giver: Giver, numbers: Mapping[str, PartNumbers], origin: Origin)
         "page made with": ", ".join(f"{name} {version}" for name, version in origin.versions.items()),
     }
     listed = "".join(f"<dt>{name}</dt><dd>{escaped(clip(fact, 1000))}</dd>" for name, fact in facts.items())
-    # split and file are data of others, and these lines are made to be copied into a shell
-    file, split = (shlex.quote(" ".join(clip(each, _MOST_TEXT).split())) for each in (origin.file, giver.split))
+    # split and the words are data of others, and these lines are made to be copied into a shell
+    split, *chosen = (shlex.quote(" ".join(clip(each, _MOST_TEXT).split())) for each in (giver.split, *origin.chosen))
     count = max(part.primary.n for part in numbers.values())
     again = asked_again(giver.protocol, max(part.summary.n // part.primary.n for part in numbers.values()))
     asked = f"recipe=RECIPE checkpoint=CHECKPOINT eval.split={split} eval.final_count={count} {' '.join(again)}"
     commands = [
         *(["# the answers", f"python -m eval_hooks.run {asked}"] if again else []),
         "# this page; the same numbers as text and JSON",
-        f"python -m eval_hooks.report records={file} recipe=RECIPE",
-        f"python -m eval_hooks.diagnose records={file}",
+        f"python -m eval_hooks.report {' '.join(chosen)} recipe=RECIPE",
+        f"python -m eval_hooks.diagnose {' '.join(chosen)}",
         "# what programs that have learnt nothing earn on the same puzzles",
         f"python -m eval_hooks.baselines recipe=RECIPE split={split} count={count}",
         "# RECIPE: a file of what stands below" if origin.recipe else "# RECIPE: the recipe of the run",
@@ -287,8 +289,7 @@ section > h3 { margin-top: 1.25rem }
 th[scope=row] { color: inherit }
 th, td { white-space: nowrap; padding-right: .6rem }
 @media (max-width: 40rem) { th[scope=row] { white-space: normal; min-width: 6.5rem } }
-.own > * { font-weight: 600 }
-.own small { font-weight: normal }
+.own > * { font-weight: 600 } .own small { font-weight: normal }
 .ref > * { color: var(--dim); font-size: .8rem; padding-top: 0; padding-bottom: 0 }
 .ref th { padding-left: 1rem }
 .bar { position: relative; width: 7rem; height: .6rem; margin: .15rem 0; background: var(--soft) }
@@ -299,6 +300,5 @@ th, td { white-space: nowrap; padding-right: .6rem }
 pre { margin: .5rem 0; font-size: .8rem; line-height: 1.4 }
 .answer { max-height: 16rem; overflow-y: auto }
 article h4 { margin: 0 0 .5rem }
-details { margin: .5rem 0 }
-summary { cursor: pointer }
+details { margin: .5rem 0 } summary { cursor: pointer }
 """

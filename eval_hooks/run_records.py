@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,6 +64,7 @@ def read_runs(folder: Path) -> Found:
     """Read records/*.jsonl of all run folders in `folder`, at any depth; `folder` may be a run's own.
 
     Where two files of a run hold the same answer (the last checkpoint's and the final evaluation), it counts once.
+    Files in which a part's name stands for other specs (a value changed on the command line) are apart.
 
     Raises:
         ValueError: there is no such file.
@@ -75,7 +75,7 @@ def read_runs(folder: Path) -> Found:
             f"runs: got {folder}, which holds no records/*.jsonl; allowed: a folder of runs; do name one in which a "
             "run was evaluated"
         )
-    runs: dict[str, dict[Giver, list[Answer]]] = {}
+    runs: dict[str, dict[Giver, list[list[Answer]]]] = {}
     skipped, read = [], []
     for path in files:
         name = one_line(path.relative_to(folder).as_posix())
@@ -87,14 +87,21 @@ def read_runs(folder: Path) -> Found:
             continue
         if torn_bytes:
             skipped.append(Skipped(name, f"its last line of {torn_bytes} bytes is unfinished; the others are used"))
-        givers = runs.setdefault(path.parent.parent.relative_to(folder).as_posix(), {})
+        by_giver: dict[Giver, list[Answer]] = {}
         for record, answer in zip(records, answers, strict=True):
-            givers.setdefault(record.giver, []).append(answer)
+            by_giver.setdefault(record.giver, []).append(answer)
+        givers = runs.setdefault(path.parent.parent.relative_to(folder).as_posix(), {})
+        for giver, own in by_giver.items():
+            alike = [given for given in givers.setdefault(giver, []) if _asks_alike(given, own)]
+            if alike:
+                alike[0].extend(own)
+            else:
+                givers[giver].append(own)
         read.append(path)
     entrants = []
     for run, givers in runs.items():
         name = one_line(folder.resolve().name if run == "." else run)
-        for giver, given in givers.items():
+        for giver, given in ((giver, given) for giver, apart in givers.items() for given in apart):
             for parts in _by_version(given):
                 mixed = [part for part, own in parts.items() if len({answer.task for answer in own}) > 1]
                 if mixed:
@@ -128,12 +135,27 @@ def _with_defaults(task: str, text: str) -> str:
     return json.dumps(TASKS[task].Spec.model_validate_json(text).model_dump(mode="json"), sort_keys=True)
 
 
+def _asks_alike(one: Sequence[Answer], other: Sequence[Answer]) -> bool:
+    """Whether no part's name stands for other specs in the one than in the other; of a dataset's some may be shared."""
+    specs: tuple[dict[str, set[str]], dict[str, set[str]]] = ({}, {})
+    for found, answers in zip(specs, (one, other), strict=True):
+        for answer in answers:
+            found.setdefault(answer.part, set()).add(answer.spec)
+    return all(specs[0][part] & specs[1][part] for part in specs[0].keys() & specs[1].keys())
+
+
 def _by_version(answers: Sequence[Answer]) -> Iterator[dict[str, list[Answer]]]:
-    """Part -> its answers; several times if a task was scored again after a change, as versions are never mixed."""
+    """Part -> its answers; several times if a task was scored again after a change, as versions are never mixed.
+
+    First the newest version of each task, then the one before it, and so on; of a task without one, its oldest. Not
+    each version with each: six tasks that were raised together would make 64.
+    """
     versions: dict[str, set[int]] = {}
     for answer in answers:
         versions.setdefault(answer.task, set()).add(answer.version)
-    for chosen in product(*[[(task, version) for version in sorted(found)] for task, found in versions.items()]):
+    newest_first = {task: sorted(found, reverse=True) for task, found in versions.items()}
+    for age in range(max(map(len, newest_first.values()))):
+        chosen = {(task, found[min(age, len(found) - 1)]) for task, found in newest_first.items()}
         parts: dict[str, dict[tuple[str, int], Answer]] = {}
         for answer in answers:
             if (answer.task, answer.version) in chosen:

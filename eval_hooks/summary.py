@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from eval_hooks.board import chance_of
 from eval_hooks.records import Record
 from recipes.text_table import aligned
 from tasks import TASKS
@@ -89,7 +90,7 @@ def _summarize_part(part: str, records: Sequence[Record], solved: Solved) -> Par
         invalid_reasons=dict(Counter(r.invalid for r in records if r.invalid is not None).most_common()),
         truncated=sum(r.finish_reason == "length" for r in records),
         completion_tokens=sum(r.completion_tokens for r in records),
-        baselines=task.chance(task.Spec.model_validate_json(json.dumps(records[0].spec)))
+        baselines=chance_of(task.name, (json.dumps(record.spec) for record in records))
         | {name: row for name in task.solvers if (row := _earned(name, records, solved))},
     )
 

@@ -82,6 +82,15 @@ def test_one_run_scored_under_two_versions_has_a_row_on_the_board_of_each(runs):
     assert [board.kind.versions for board in make(folder).boards] == [("jigshape 2",), ("jigshape 1",)]
 
 
+def test_tasks_that_were_scored_again_together_have_one_board_before_and_one_after(runs):
+    fit, cell = ({"part": task, "task": task, "spec": {"puzzle": JIGSAW}} for task in ("pieces_fit", "piece_cell"))
+    still = some(0.5)
+    runs("one", [*still, *some(0.5, **fit, version=1), *some(0.5, **cell, version=1)])
+    folder = runs("one", [*still, *some(0.6, **fit, version=2), *some(0.6, **cell, version=2)], "final-rescored-v1-2")
+    versions = [sorted(board.kind.versions) for board in make(folder).boards]
+    assert versions == [[f"jigshape {still[0].version}", f"piece_cell {n}", f"pieces_fit {n}"] for n in (2, 1)]
+
+
 def test_a_spec_without_fields_that_came_later_is_that_with_their_defaults(runs):
     runs("old", some(0.5))
     folder = runs("new", some(0.6, spec=TASKS["jigshape"].Spec(grid=4).model_dump(mode="json")))
@@ -124,6 +133,16 @@ def test_an_answer_in_two_files_of_a_run_counts_once(runs):
     (board,) = make(folder).boards
     (row,) = [row for row in board.rows if row.kind == "run"]
     assert row.n == 8
+
+
+def test_a_part_asked_again_with_another_spec_leaves_the_first_where_it_was(runs):
+    runs("one", some(0.5))
+    folder = runs("two", some(0.6))
+    grey = [dataclasses.replace(r, key=f"{r.key}-grey") for r in some(0.1, spec=JIGSAW | {"greyscale": True})]
+    runs("two", grey, "x-eval-greedy-step-000001")
+    plain, altered = sorted(make(folder).boards, key=lambda board: -len(ranked(board)))
+    assert ranked(plain) == [(1, "two", 1), (2, "one", 1)]
+    assert [row.n for row in altered.rows if row.kind == "run"] == [6]
 
 
 def test_the_best_of_a_run_is_judged_by_the_puzzles_that_all_its_rows_answered(runs):
@@ -286,6 +305,14 @@ def test_published_rows_name_their_source_wherever_they_stand(runs):
     assert "| *published* | *Gemma3-12B SFT* (arXiv 2607.27670v2) |" in markdown(made.boards, [])
     shown = 'Gemma3-12B SFT <span class="tag">published</span><small>arXiv 2607.27670v2</small>'
     assert shown in page(made.boards, [])
+
+
+def test_a_mean_beyond_a_guesser_says_over_how_many_parts_it_is(runs):
+    """Flats decide a 2x2, so that nobody can be better there."""
+    (board,) = make(runs("one", [*some(0.5), *some(0.2, part="2x2", spec={"grid": 2})])).boards
+    shown = page([board], [])
+    assert "beyond flats only, 1 of 2 parts" in shown
+    assert "beyond random, " not in shown
 
 
 def test_the_chance_of_a_part_with_several_specs_is_that_of_its_puzzles(runs):

@@ -100,6 +100,14 @@ def test_a_hostile_completion_and_name_are_text_and_no_more(text, answered, page
     assert page.words.count(text[:8]) > 2  # title, completion, model
 
 
+def test_the_commands_to_copy_choose_the_same_answers_as_the_page(answered, page_of):
+    records = [*answered(1), *answered(1, model="a b")]
+    _, page = page_of(records, "model=a b", "part=2x2")
+    for name in ("report", "diagnose"):
+        (line,) = [line for line in page.words.splitlines() if f"-m eval_hooks.{name} " in line]
+        assert {"model=a b", "part=2x2"} < set(shlex.split(line))
+
+
 def test_a_command_to_copy_runs_nothing_that_a_record_names(answered, page_of):
     records = [dataclasses.replace(r, split="eval; rm -rf ~\nreboot #'") for r in answered(1)]
     _, page = page_of(records)

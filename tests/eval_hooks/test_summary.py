@@ -1,5 +1,7 @@
 """Sums and counts, the table, and what a recipe requires."""
 
+from dataclasses import replace
+
 import pytest
 
 from eval_hooks.records import score_completion
@@ -74,6 +76,14 @@ def test_an_entry_that_a_row_does_not_have_is_shown_as_a_dash(mixture_of, comple
     assert rows["2x2"].count("-") == 2
     assert rows["4x4"].count("-") == 0
     assert max(map(len, table(summary).splitlines())) <= 120
+
+
+def test_the_chance_of_a_part_with_several_specs_is_that_of_all_its_puzzles(records):
+    small = [record for record in records if record.part == "2x2"]
+    large = [replace(record, key=f"{record.key}-8", spec=record.spec | {"grid": 8}) for record in small]
+    chance = summarize([*small, *large])["2x2"].baselines
+    assert chance["random"]["pa"] == pytest.approx((1 / 4 + 1 / 64) / 2)
+    assert chance["flats only"]["pa"] == pytest.approx((1 + 9 / 64) / 2)
 
 
 def test_kinds_of_records_are_never_mixed_in_one_part(records, posed, completion_of):

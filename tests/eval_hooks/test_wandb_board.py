@@ -65,6 +65,16 @@ def test_a_leaderboard_made_twice_is_one_run_with_a_table_and_artifacts(runs, of
     assert [aliases for name, aliases in logged if name != "records-one"] == [{"final", "best"}] * 2
 
 
+def test_the_published_protocol_says_which_checkpoint_is_the_best(runs, offline_messages):
+    """Only the worse checkpoint was asked under another protocol, and is the best there."""
+    write_records(runs / "one" / "records" / "x.jsonl", records_of(0.5, 2, protocol="constrained"))
+    assert main([f"runs={runs}"]) == 0
+    wandb.teardown()
+    kept = [message.artifact for message in offline_messages(runs) if message.WhichOneof("record_type") == "artifact"]
+    best = [set(each.aliases) for each in kept if each.name == "records-one" and "best" in each.aliases]
+    assert [aliases - {"latest", "best"} for aliases in best] == [{"step-000001"}]
+
+
 def test_the_leader_is_in_the_summary(runs, offline_messages):
     assert main([f"runs={runs}", "name=other"]) == 0
     wandb.teardown()
