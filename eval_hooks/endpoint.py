@@ -245,9 +245,9 @@ def _asked_to_wait(response: httpx.Response) -> float:
 
 
 def _refused(endpoint: Endpoint, response: httpx.Response) -> str:
-    said = response.text[:SHOWN_CHARACTERS]
     key = os.environ.get(endpoint.key_variable)
-    said = said.replace(key, "...") if key else said  # servers repeat keys that they do not know
+    said = response.text.replace(key, "...") if key else response.text  # servers repeat keys that they do not know
+    said = said[:SHOWN_CHARACTERS]  # after that: half a key would not be found
     advice = {
         401: f"export {endpoint.key_variable} with a valid key",
         403: f"export {endpoint.key_variable} with a key that may use this model",

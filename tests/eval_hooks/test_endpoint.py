@@ -181,6 +181,14 @@ def test_a_refusal_for_good_stops_at_once_and_never_shows_the_key(server, status
     assert server.asked[0][1]["Authorization"] == "Bearer secret-key-123"
 
 
+def test_a_key_at_the_end_of_what_is_shown_is_not_shown_in_part(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-key-123")
+    server.script = [{"status": 401, "text": "x" * (endpoints.SHOWN_CHARACTERS - 6) + "secret-key-123"}]
+    with pytest.raises(EndpointError) as refused:
+        told(server)
+    assert "secret" not in str(refused.value)
+
+
 def test_no_key_is_sent_where_there_is_none(server):
     told(server)
     assert "Authorization" not in server.asked[0][1]
