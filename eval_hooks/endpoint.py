@@ -182,12 +182,13 @@ async def _answered(client: httpx.AsyncClient, endpoint: Endpoint, prompt: Promp
         started = time.monotonic()
         wait_s = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**attempt) * random.uniform(0.5, 1.0)
         try:
-            response = await client.post(
-                f"{endpoint.url.rstrip('/')}/chat/completions",
-                content=body,
-                headers={"Content-Type": "application/json"},
-            )
-        except httpx.TimeoutException:
+            async with asyncio.timeout(endpoint.timeout_s):  # the client's own is of each wait for a few more bytes
+                response = await client.post(
+                    f"{endpoint.url.rstrip('/')}/chat/completions",
+                    content=body,
+                    headers={"Content-Type": "application/json"},
+                )
+        except (TimeoutError, httpx.TimeoutException):
             trouble = "timeout"
         except httpx.HTTPError as error:
             trouble = type(error).__name__

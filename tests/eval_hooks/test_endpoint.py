@@ -68,7 +68,10 @@ class Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(text.encode())
+            for byte in text.encode() if said.get("slow") else ():
+                self.wfile.write(bytes([byte]))
+                said["slow"].wait(timeout=0.05)
+            self.wfile.write(b"" if said.get("slow") else text.encode())
         except OSError:  # the client has given up on this try
             pass
         finally:
@@ -160,6 +163,14 @@ def test_a_server_that_does_not_answer_in_time_is_asked_again(server):
     server.script = [{"hang": released}]
     usage, answers = told(server, timeout_s=0.3)
     released.set()
+    assert answers[0].text == "gold"
+    assert dict(usage.troubles) == {"timeout": 1}
+
+
+def test_a_server_that_keeps_a_request_alive_byte_by_byte_is_asked_again(server):
+    """As proxies do, with spaces, while a model thinks."""
+    server.script = [{"slow": threading.Event()}]
+    usage, answers = told(server, timeout_s=0.5)
     assert answers[0].text == "gold"
     assert dict(usage.troubles) == {"timeout": 1}
 
