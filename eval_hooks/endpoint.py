@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import httpx
@@ -160,7 +161,7 @@ async def _ask_all(
 
         async def work() -> None:
             for number in turns:  # shared: each takes the next
-                answer = await _answered(client, endpoint, prompt(number), usage)
+                answer = await _answered(client, endpoint, partial(prompt, number), usage)
                 if answer is None:
                     usage.unanswered += 1
                 else:
@@ -171,13 +172,16 @@ async def _ask_all(
                 group.create_task(work())
 
 
-async def _answered(client: httpx.AsyncClient, endpoint: Endpoint, prompt: Prompt, usage: Usage) -> Completion | None:
+async def _answered(
+    client: httpx.AsyncClient, endpoint: Endpoint, prompt: Callable[[], Prompt], usage: Usage
+) -> Completion | None:
     """None where no try succeeded, or the budget is used up."""
-    body = json.dumps(request_body(endpoint, prompt))
+    body = ""
     for attempt in range(endpoint.retries + 1):
         if _used_up(endpoint, usage):
             usage.troubles["budget used up"] += 1
             return None
+        body = body or json.dumps(request_body(endpoint, prompt()))  # drawn only where it is asked
         usage.requests += 1
         started = time.monotonic()
         wait_s = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**attempt) * random.uniform(0.5, 1.0)

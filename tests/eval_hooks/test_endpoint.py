@@ -218,3 +218,14 @@ def test_budgets_of_requests_and_tokens_end_the_asking(server):
     assert (len(answers), usage.requests, usage.unanswered) == (2, 2, 3)
     usage, answers = told(server, 5, concurrency=1, max_total_tokens=31)
     assert (len(answers), usage.tokens, usage.unanswered) == (3, 45, 2)
+
+
+def test_what_the_budget_leaves_out_is_not_drawn(server):
+    made = []
+
+    def prompt(number):
+        made.append(number)
+        return Prompt([{"role": "user", "content": [{"type": "text", "text": str(number)}]}], [], 50)
+
+    ask(Endpoint(server.url, "m", concurrency=1, max_requests=2), 100, prompt, lambda number, completion: None)
+    assert made == [0, 1]
