@@ -229,16 +229,18 @@ def _completion(response: httpx.Response, seconds: float, usage: Usage) -> Compl
         choice = answer["choices"][0]
         text, reason = choice["message"]["content"], choice.get("finish_reason")
         told = answer.get("usage") or {}
-        prompt_tokens, completion_tokens = (int(told.get(f"{kind}_tokens") or 0) for kind in ("prompt", "completion"))
-    except ValueError:
+        counts = [max(0, int(told.get(f"{kind}_tokens") or 0)) for kind in ("prompt", "completion")]
+    except (ValueError, OverflowError, RecursionError):
         return "damaged JSON"
     except (KeyError, IndexError, TypeError, AttributeError):
         return "no choice"
+    usage.prompt_tokens += counts[0]  # paid for, whatever has come
+    usage.completion_tokens += counts[1]
+    if text is None and reason == "length":  # all of them went into its thoughts, and will again
+        text = ""
     if not isinstance(text, str):
         return "no text"
-    usage.prompt_tokens += prompt_tokens
-    usage.completion_tokens += completion_tokens
-    return Completion(text, "length" if reason == "length" else "stop", completion_tokens, seconds)
+    return Completion(text, "length" if reason == "length" else "stop", counts[1], seconds)
 
 
 def _asked_to_wait(response: httpx.Response) -> float:

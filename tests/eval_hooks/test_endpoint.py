@@ -146,6 +146,8 @@ def test_answers_come_with_their_reason_and_tokens(server):
         ({"text": "<html>wait</html>", "type": "text/html"}, "content type"),
         ({"json": {"choices": []}}, "no choice"),
         ({"json": []}, "no choice"),
+        ({"text": json.dumps(answer(tokens=5)).replace("5", "1e999")}, "damaged JSON"),
+        ({"text": "[" * 100_000}, "damaged JSON"),
         ({"json": {"choices": [{"message": {"content": None}, "finish_reason": "stop"}]}}, "no text"),
     ],
 )
@@ -229,3 +231,16 @@ def test_what_the_budget_leaves_out_is_not_drawn(server):
 
     ask(Endpoint(server.url, "m", concurrency=1, max_requests=2), 100, prompt, lambda number, completion: None)
     assert made == [0, 1]
+
+
+def test_thoughts_that_took_all_tokens_are_a_truncated_answer_and_asked_once(server):
+    server.script = [{"json": answer(None, "length", 50)}]
+    usage, answers = told(server)
+    assert (answers[0].text, answers[0].finish_reason, answers[0].num_tokens) == ("", "length", 50)
+    assert (usage.requests, usage.tokens) == (1, 60)
+
+
+def test_tokens_of_answers_without_text_count_against_the_budget(server):
+    server.script = [{"json": answer(None, "stop", 50)}] * 9
+    usage, answers = told(server, max_total_tokens=100)
+    assert (usage.requests, usage.tokens, answers) == (2, 120, {})
