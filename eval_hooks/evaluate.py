@@ -55,8 +55,13 @@ class Batch:
 
     questions: tuple[Question, ...]
     """All of one part."""
-    max_new_tokens: int
-    """Most tokens that a completion may have; one that is not over by then counts as truncated."""
+    limits: tuple[int, ...]
+    """Most tokens that each completion may have; one that is not over by then counts as truncated."""
+
+    @property
+    def max_new_tokens(self) -> int:
+        """Of the longest completion."""
+        return max(self.limits)
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def plan_batches(
     """Cut questions into batches: part by part, each sorted by length; the longest batches first.
 
     A puzzle's token limit is 1.25 x the tokens of its reference answer (end of turn included) + 32, rounded up, as far
-    as the model's longest sequence allows; a batch's is the largest of its puzzles'.
+    as the model's longest sequence allows, whoever else is in its batch.
 
     Args:
         batch: questions per batch.
@@ -102,7 +107,7 @@ def plan_batches(
         part.sort(key=_longest_first)
         batches += [part[start : start + batch] for start in range(0, len(part), batch)]
     batches.sort(key=lambda members: _longest_first(members[0]))  # too little memory shows at once
-    return [Batch(tuple(m.question for m in members), max(m.limit for m in members)) for members in batches]
+    return [Batch(tuple(m.question for m in members), tuple(m.limit for m in members)) for members in batches]
 
 
 def _measured(encoder: Encoder, question: Question, posed: Posed, needed: Lengths) -> _Measured:
@@ -162,7 +167,7 @@ def _write(loaded: Loaded, batch: Batch, asked: list[Posed], protocol: Protocol,
         each = zip(batch.questions, asked, strict=True)
         seeds = [draw_seed(seed, posed.puzzle.key, question.sample) for question, posed in each]
         draw = GumbelDraw(protocol.drawing, seeds)
-    return generate(loaded, prompts, batch.max_new_tokens, draw)
+    return generate(loaded, prompts, batch.limits, draw)
 
 
 def grammar_of(posed: Posed) -> Grammar:

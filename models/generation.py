@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -35,12 +35,12 @@ class Completion:
 def generate(
     loaded: Loaded,
     prompts: list[tuple[list[Message], list[np.ndarray]]],
-    max_new_tokens: int,
+    max_new_tokens: int | Sequence[int],
     draw: GumbelDraw | None = None,
 ) -> list[Completion]:
     """The most likely token at each step for every (messages, images), in one batch; on the model's device.
 
-    With `draw`, which has a seed for each prompt, tokens are drawn.
+    `max_new_tokens` is the limit of all, or of each. With `draw`, which has a seed for each prompt, tokens are drawn.
 
     Vision placeholder tokens are never written. Sampling settings that came with the model are not used. The model's
     train or eval mode is restored afterwards. `loaded.model` is the plain model or a PeftModel, without a
@@ -51,13 +51,14 @@ def generate(
     started = time.perf_counter()
     processor, family = loaded.processor, loaded.family
     stop_ids = family.stop_token_ids(processor)
+    limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else max_new_tokens
     # Adapters live inside the base model, whose own generate knows the family's inputs.
     model: Any = loaded.model.get_base_model() if isinstance(loaded.model, PeftModel) else loaded.model
     encoded = [encode_prompt(loaded, messages, images) for messages, images in prompts]
     padded = left_padded(encoded, processor.tokenizer.pad_token_id)
     batch = family.model_inputs(processor, {name: tensor.to(model.device) for name, tensor in padded.items()})
     config = GenerationConfig(
-        max_new_tokens=max_new_tokens,
+        max_new_tokens=max(limits),
         do_sample=False,
         use_cache=True,
         eos_token_id=stop_ids,
@@ -69,7 +70,8 @@ def generate(
         sequences = model.generate(**batch, synced_gpus=False, logits_processor=drawn)
     written = sequences[:, batch["input_ids"].shape[1] :].tolist()  # (prompts, new tokens)
     seconds = (time.perf_counter() - started) / len(prompts)
-    return [_completion(processor, row, set(stop_ids), seconds) for row in written]
+    rows = [row[:limit] for row, limit in zip(written, limits, strict=True)]  # not as long as its batch mates may be
+    return [_completion(processor, row, set(stop_ids), seconds) for row in rows]
 
 
 def left_padded(encoded: list[dict[str, torch.Tensor]], pad_id: int) -> dict[str, torch.Tensor]:

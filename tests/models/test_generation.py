@@ -92,6 +92,15 @@ def test_an_answer_that_does_not_end_is_cut_off_at_the_limit(model, build, promp
     assert all(len(one.text) == 6 and set(one.text) <= {"0", "1"} and one.seconds > 0 for one in completions)
 
 
+def test_an_answer_is_cut_off_at_its_own_limit_whatever_its_batch_mates_may_write(model, build, prompts):
+    loaded = build(model)
+    _prefer(loaded, ["0", "1"])
+    together = generate(loaded, prompts, (4, 6, 5))
+    alone = [generate(loaded, [prompt], limit)[0] for prompt, limit in zip(prompts, (4, 6, 5), strict=True)]
+    assert [(one.finish_reason, one.num_tokens) for one in together] == [("length", 4), ("length", 6), ("length", 5)]
+    assert [one.text for one in together] == [one.text for one in alone]
+
+
 def test_sampling_settings_that_come_with_a_model_are_not_used(model, build, prompts):
     loaded = build(model)
     expected = [one.text for one in generate(loaded, prompts, 8)]
