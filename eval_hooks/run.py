@@ -145,7 +145,7 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
     if request.endpoint:
         backend = Served(request.endpoint, recipe, protocol)
     else:
-        backend = InProcess(str(request.checkpoint), recipe, protocol, state.device, rank, processes)
+        backend = InProcess(named.place, recipe, protocol, state.device, rank, processes)
     state.wait_for_everyone()  # nobody writes before all have read
 
     with journal:
