@@ -105,10 +105,17 @@ def left_to_ask(
     """The questions without a record, and the place of each question's record in the file.
 
     Raises:
-        ValueError: the file holds records of something else.
+        ValueError: the file holds records of something else, or two parts ask the same puzzle.
     """
-    questions = [Question(index, sample) for index in range(len(mixture)) for sample in range(protocol.samples)]
-    places = {(mixture[one.position].puzzle.key, one.sample): place for place, one in enumerate(questions)}
+    parts: dict[str, str] = {}
+    for posed in mixture:
+        key, part = posed.puzzle.key, posed.part
+        if key in parts:
+            got = f"puzzle {key} in part {parts[key]} and again in {part}"
+            raise ValueError(problem("eval.parts", got, "each puzzle once", "do remove one of them"))
+        parts[key] = part
+    asked = [(Question(index, sample), key) for index, key in enumerate(parts) for sample in range(protocol.samples)]
+    places = {(key, one.sample): place for place, (one, key) in enumerate(asked)}
     done = journal.read()
     others = {one.giver for one in done} - {giver}
     strangers = [one.key for one in done if (one.key, one.sample) not in places]
@@ -117,7 +124,7 @@ def left_to_ask(
         allowed = f"records of {giver} and of these puzzles alone"
         raise ValueError(problem("out", f"{journal.out} with {got}", allowed, "do choose another out=..."))
     known = {(one.key, one.sample) for one in done}
-    left = [one for one, (key, _) in zip(questions, places, strict=True) if (key, one.sample) not in known]
+    left = [one for one, key in asked if (key, one.sample) not in known]
     return left, places
 
 
