@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import torch
 import transformers
 from accelerate import PartialState
@@ -71,6 +72,9 @@ def parse_request(argv: Sequence[str]) -> Request:
         line.problems.append(problem("checkpoint", "neither it nor endpoint", "one of them", "do give one"))
     if (url is None) != (model is None):
         line.problems.append(problem("endpoint_model", "one without the other", "endpoint= beside it", "do give both"))
+    if url and not _is_address(url):
+        advice = "do write endpoint=http://localhost:8000/v1; a key goes into the environment (endpoint.key_variable)"
+        line.problems.append(problem("endpoint", "no such address", "http(s)://HOST/v1, without a password", advice))
     recipe = line.recipe()
     if url and recipe.eval.protocol == "constrained":
         allowed = "greedy | sampled where an endpoint is asked, whose tokens are its own"
@@ -85,6 +89,15 @@ def parse_request(argv: Sequence[str]) -> Request:
             use.key_variable, {**drawn, **use.extra},
         )  # fmt: skip
     return Request(recipe, checkpoint, endpoint, Path(out) if out else None)
+
+
+def _is_address(url: str) -> bool:
+    """Whether a server can be asked there; one with a password in it would be shown in troubles."""
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.host) and not parts.userinfo
 
 
 def default_out(recipe: Recipe, giver: Giver, run: Path | None) -> Path:
