@@ -102,6 +102,8 @@ class Named(NamedTuple):
     step: int | None = None
     run: Path | None = None
     """The run folder that it is of."""
+    place: str = ""
+    """The one checkpoint that is meant: which one is a run's best may change at any moment."""
 
 
 def name(place: str) -> Named:
@@ -111,9 +113,9 @@ def name(place: str) -> Named:
     """
     folder = Path(place)
     if not _in_run(folder):
-        return Named(folder.resolve().name if folder.is_dir() else place)
+        return Named(folder.resolve().name if folder.is_dir() else place, place=place)
     found, stored, step = find_checkpoint(folder)
-    return Named(stored.model.name, step, found.parent)
+    return Named(stored.model.name, step, found.parent, str(found))
 
 
 def load(place: str, recipe: Recipe) -> Loaded:

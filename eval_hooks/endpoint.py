@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import httpx
@@ -160,7 +161,7 @@ async def _ask_all(
 
         async def work() -> None:
             for number in turns:  # shared: each takes the next
-                answer = await _answered(client, endpoint, prompt(number), usage)
+                answer = await _answered(client, endpoint, partial(prompt, number), usage)
                 if answer is None:
                     usage.unanswered += 1
                 else:
@@ -171,23 +172,27 @@ async def _ask_all(
                 group.create_task(work())
 
 
-async def _answered(client: httpx.AsyncClient, endpoint: Endpoint, prompt: Prompt, usage: Usage) -> Completion | None:
+async def _answered(
+    client: httpx.AsyncClient, endpoint: Endpoint, prompt: Callable[[], Prompt], usage: Usage
+) -> Completion | None:
     """None where no try succeeded, or the budget is used up."""
-    body = json.dumps(request_body(endpoint, prompt))
+    body = ""
     for attempt in range(endpoint.retries + 1):
         if _used_up(endpoint, usage):
             usage.troubles["budget used up"] += 1
             return None
+        body = body or json.dumps(request_body(endpoint, prompt()))  # drawn only where it is asked
         usage.requests += 1
         started = time.monotonic()
         wait_s = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**attempt) * random.uniform(0.5, 1.0)
         try:
-            response = await client.post(
-                f"{endpoint.url.rstrip('/')}/chat/completions",
-                content=body,
-                headers={"Content-Type": "application/json"},
-            )
-        except httpx.TimeoutException:
+            async with asyncio.timeout(endpoint.timeout_s):  # the client's own is of each wait for a few more bytes
+                response = await client.post(
+                    f"{endpoint.url.rstrip('/')}/chat/completions",
+                    content=body,
+                    headers={"Content-Type": "application/json"},
+                )
+        except (TimeoutError, httpx.TimeoutException):
             trouble = "timeout"
         except httpx.HTTPError as error:
             trouble = type(error).__name__
@@ -224,16 +229,18 @@ def _completion(response: httpx.Response, seconds: float, usage: Usage) -> Compl
         choice = answer["choices"][0]
         text, reason = choice["message"]["content"], choice.get("finish_reason")
         told = answer.get("usage") or {}
-        prompt_tokens, completion_tokens = (int(told.get(f"{kind}_tokens") or 0) for kind in ("prompt", "completion"))
-    except ValueError:
+        counts = [max(0, int(told.get(f"{kind}_tokens") or 0)) for kind in ("prompt", "completion")]
+    except (ValueError, OverflowError, RecursionError):
         return "damaged JSON"
     except (KeyError, IndexError, TypeError, AttributeError):
         return "no choice"
+    usage.prompt_tokens += counts[0]  # paid for, whatever has come
+    usage.completion_tokens += counts[1]
+    if text is None and reason == "length":  # all of them went into its thoughts, and will again
+        text = ""
     if not isinstance(text, str):
         return "no text"
-    usage.prompt_tokens += prompt_tokens
-    usage.completion_tokens += completion_tokens
-    return Completion(text, "length" if reason == "length" else "stop", completion_tokens, seconds)
+    return Completion(text, "length" if reason == "length" else "stop", counts[1], seconds)
 
 
 def _asked_to_wait(response: httpx.Response) -> float:
@@ -245,9 +252,9 @@ def _asked_to_wait(response: httpx.Response) -> float:
 
 
 def _refused(endpoint: Endpoint, response: httpx.Response) -> str:
-    said = response.text[:SHOWN_CHARACTERS]
     key = os.environ.get(endpoint.key_variable)
-    said = said.replace(key, "...") if key else said  # servers repeat keys that they do not know
+    said = response.text.replace(key, "...") if key else response.text  # servers repeat keys that they do not know
+    said = said[:SHOWN_CHARACTERS]  # after that: half a key would not be found
     advice = {
         401: f"export {endpoint.key_variable} with a valid key",
         403: f"export {endpoint.key_variable} with a key that may use this model",

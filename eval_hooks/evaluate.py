@@ -75,7 +75,7 @@ def plan_batches(
     """Cut questions into batches: part by part, each sorted by length; the longest batches first.
 
     A puzzle's token limit is 1.25 x the tokens of its reference answer (end of turn included) + 32, rounded up, as far
-    as the model's longest sequence allows.
+    as the model's longest sequence allows, whoever else is in its batch.
 
     Args:
         batch: questions per batch.

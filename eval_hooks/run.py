@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import torch
 import transformers
 from accelerate import PartialState
@@ -71,6 +72,9 @@ def parse_request(argv: Sequence[str]) -> Request:
         line.problems.append(problem("checkpoint", "neither it nor endpoint", "one of them", "do give one"))
     if (url is None) != (model is None):
         line.problems.append(problem("endpoint_model", "one without the other", "endpoint= beside it", "do give both"))
+    if url and not _is_address(url):
+        advice = "do write endpoint=http://localhost:8000/v1; a key goes into the environment (endpoint.key_variable)"
+        line.problems.append(problem("endpoint", "no such address", "http(s)://HOST/v1, without a password", advice))
     recipe = line.recipe()
     if url and recipe.eval.protocol == "constrained":
         allowed = "greedy | sampled where an endpoint is asked, whose tokens are its own"
@@ -85,6 +89,15 @@ def parse_request(argv: Sequence[str]) -> Request:
             use.key_variable, {**drawn, **use.extra},
         )  # fmt: skip
     return Request(recipe, checkpoint, endpoint, Path(out) if out else None)
+
+
+def _is_address(url: str) -> bool:
+    """Whether a server can be asked there; one with a password in it would be shown in troubles."""
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.host) and not parts.userinfo
 
 
 def default_out(recipe: Recipe, giver: Giver, run: Path | None) -> Path:
@@ -105,10 +118,17 @@ def left_to_ask(
     """The questions without a record, and the place of each question's record in the file.
 
     Raises:
-        ValueError: the file holds records of something else.
+        ValueError: the file holds records of something else, or two parts ask the same puzzle.
     """
-    questions = [Question(index, sample) for index in range(len(mixture)) for sample in range(protocol.samples)]
-    places = {(mixture[one.position].puzzle.key, one.sample): place for place, one in enumerate(questions)}
+    parts: dict[str, str] = {}
+    for posed in mixture:
+        key, part = posed.puzzle.key, posed.part
+        if key in parts:
+            got = f"puzzle {key} in part {parts[key]} and again in {part}"
+            raise ValueError(problem("eval.parts", got, "each puzzle once", "do remove one of them"))
+        parts[key] = part
+    asked = [(Question(index, sample), key) for index, key in enumerate(parts) for sample in range(protocol.samples)]
+    places = {(key, one.sample): place for place, (one, key) in enumerate(asked)}
     done = journal.read()
     others = {one.giver for one in done} - {giver}
     strangers = [one.key for one in done if (one.key, one.sample) not in places]
@@ -117,7 +137,7 @@ def left_to_ask(
         allowed = f"records of {giver} and of these puzzles alone"
         raise ValueError(problem("out", f"{journal.out} with {got}", allowed, "do choose another out=..."))
     known = {(one.key, one.sample) for one in done}
-    left = [one for one, (key, _) in zip(questions, places, strict=True) if (key, one.sample) not in known]
+    left = [one for one, key in asked if (key, one.sample) not in known]
     return left, places
 
 
@@ -145,7 +165,7 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
     if request.endpoint:
         backend = Served(request.endpoint, recipe, protocol)
     else:
-        backend = InProcess(str(request.checkpoint), recipe, protocol, state.device, rank, processes)
+        backend = InProcess(named.place, recipe, protocol, state.device, rank, processes)
     state.wait_for_everyone()  # nobody writes before all have read
 
     with journal:

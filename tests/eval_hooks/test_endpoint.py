@@ -68,7 +68,10 @@ class Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
-            self.wfile.write(text.encode())
+            for byte in text.encode() if said.get("slow") else ():
+                self.wfile.write(bytes([byte]))
+                said["slow"].wait(timeout=0.05)
+            self.wfile.write(b"" if said.get("slow") else text.encode())
         except OSError:  # the client has given up on this try
             pass
         finally:
@@ -143,6 +146,8 @@ def test_answers_come_with_their_reason_and_tokens(server):
         ({"text": "<html>wait</html>", "type": "text/html"}, "content type"),
         ({"json": {"choices": []}}, "no choice"),
         ({"json": []}, "no choice"),
+        ({"text": json.dumps(answer(tokens=5)).replace("5", "1e999")}, "damaged JSON"),
+        ({"text": "[" * 100_000}, "damaged JSON"),
         ({"json": {"choices": [{"message": {"content": None}, "finish_reason": "stop"}]}}, "no text"),
     ],
 )
@@ -164,6 +169,14 @@ def test_a_server_that_does_not_answer_in_time_is_asked_again(server):
     assert dict(usage.troubles) == {"timeout": 1}
 
 
+def test_a_server_that_keeps_a_request_alive_byte_by_byte_is_asked_again(server):
+    """As proxies do, with spaces, while a model thinks."""
+    server.script = [{"slow": threading.Event()}]
+    usage, answers = told(server, timeout_s=0.5)
+    assert answers[0].text == "gold"
+    assert dict(usage.troubles) == {"timeout": 1}
+
+
 def test_after_the_last_try_a_prompt_is_unanswered_and_the_others_are_not(server):
     server.script = [{"status": 500}] * 3
     usage, answers = told(server, 3, retries=2, concurrency=1)
@@ -179,6 +192,14 @@ def test_a_refusal_for_good_stops_at_once_and_never_shows_the_key(server, status
     assert "secret" not in str(refused.value)
     assert len(server.asked) == 1
     assert server.asked[0][1]["Authorization"] == "Bearer secret-key-123"
+
+
+def test_a_key_at_the_end_of_what_is_shown_is_not_shown_in_part(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-key-123")
+    server.script = [{"status": 401, "text": "x" * (endpoints.SHOWN_CHARACTERS - 6) + "secret-key-123"}]
+    with pytest.raises(EndpointError) as refused:
+        told(server)
+    assert "secret" not in str(refused.value)
 
 
 def test_no_key_is_sent_where_there_is_none(server):
@@ -199,3 +220,27 @@ def test_budgets_of_requests_and_tokens_end_the_asking(server):
     assert (len(answers), usage.requests, usage.unanswered) == (2, 2, 3)
     usage, answers = told(server, 5, concurrency=1, max_total_tokens=31)
     assert (len(answers), usage.tokens, usage.unanswered) == (3, 45, 2)
+
+
+def test_what_the_budget_leaves_out_is_not_drawn(server):
+    made = []
+
+    def prompt(number):
+        made.append(number)
+        return Prompt([{"role": "user", "content": [{"type": "text", "text": str(number)}]}], [], 50)
+
+    ask(Endpoint(server.url, "m", concurrency=1, max_requests=2), 100, prompt, lambda number, completion: None)
+    assert made == [0, 1]
+
+
+def test_thoughts_that_took_all_tokens_are_a_truncated_answer_and_asked_once(server):
+    server.script = [{"json": answer(None, "length", 50)}]
+    usage, answers = told(server)
+    assert (answers[0].text, answers[0].finish_reason, answers[0].num_tokens) == ("", "length", 50)
+    assert (usage.requests, usage.tokens) == (1, 60)
+
+
+def test_tokens_of_answers_without_text_count_against_the_budget(server):
+    server.script = [{"json": answer(None, "stop", 50)}] * 9
+    usage, answers = told(server, max_total_tokens=100)
+    assert (usage.requests, usage.tokens, answers) == (2, 120, {})
