@@ -95,7 +95,7 @@ def test_constrained_answers_of_a_model_that_has_learnt_nothing_are_all_valid(we
 def test_records_of_something_else_are_never_mixed_in(weights, tmp_path):
     asked(tmp_path, weights, "eval.final_count=1", "out=r.jsonl")
     told = asked(tmp_path, weights, "eval.final_count=1", "eval.protocol=constrained", "out=r.jsonl", status=2)
-    assert "out: got r.jsonl with records of Identity" in told
+    assert "out: got r.jsonl with records of Giver" in told
     assert "do choose another out=" in told
 
 
