@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -12,7 +12,9 @@ from data_mix.mixture import Mixture, Posed
 from eval_hooks import protocol
 from eval_hooks.endpoint import Endpoint, Prompt, Usage, ask
 from eval_hooks.evaluate import Question, answers, plan_batches
-from eval_hooks.run_files import RECIPE, find_checkpoint
+from eval_hooks.run_files import RECIPE, checkpoint_folders, find_checkpoint
+from eval_hooks.source import source_of
+from models.drawing import draw_seed
 from models.generation import Completion
 from models.load import ADAPTER_CONFIG, Loaded, load_checkpoint, load_encoder, load_model
 from recipes.schema import Recipe
@@ -24,8 +26,12 @@ Deliver = Callable[[Sequence[tuple[Question, Posed, Completion]]], None]
 class Backend(Protocol):
     """One way to have questions answered."""
 
-    def answer(self, mixture: Mixture, questions: Sequence[Question], deliver: Deliver) -> None:
-        """Ask this process's share of the questions; where a server gives none, nothing is delivered."""
+    def answer(self, mixture: Mixture, questions: Mapping[Question, bool], deliver: Deliver) -> None:
+        """Ask this process's share of the questions; where a server gives none, nothing is delivered.
+
+        Args:
+            questions: all of the evaluation, with whether they are still to be asked.
+        """
 
     def describe(self) -> str:
         """What it took, for a person; empty where there is nothing to say."""
@@ -46,13 +52,16 @@ class InProcess:
         self._recipe, self._how = recipe, how
         self._rank, self._processes = rank, processes
 
-    def answer(self, mixture: Mixture, questions: Sequence[Question], deliver: Deliver) -> None:
+    def answer(self, mixture: Mixture, questions: Mapping[Question, bool], deliver: Deliver) -> None:
+        """Batches are those of the whole evaluation, so that a continued one gets the very answers."""
         recipe = self._recipe
-        batches = plan_batches(self._loaded, mixture, recipe.eval.batch, questions)[self._rank :: self._processes]
+        planned = plan_batches(self._loaded, mixture, recipe.eval.batch, list(questions))
+        batches = [batch for batch in planned if any(questions[one] for one in batch.questions)]
         for answered in answers(
-            self._loaded, mixture, batches, protocol=self._how, seed=recipe.seed, progress=self._rank == 0
-        ):
-            deliver(answered)
+            self._loaded, mixture, batches[self._rank :: self._processes], protocol=self._how, seed=recipe.seed,
+            progress=self._rank == 0,
+        ):  # fmt: skip
+            deliver([one for one in answered if questions[one[0]]])
 
     def describe(self) -> str:
         return ""
@@ -65,22 +74,25 @@ class Served:
         self._endpoint, self._recipe, self._how = endpoint, recipe, how
         self._usage = Usage()
 
-    def answer(self, mixture: Mixture, questions: Sequence[Question], deliver: Deliver) -> None:
+    def answer(self, mixture: Mixture, questions: Mapping[Question, bool], deliver: Deliver) -> None:
         """
         Raises:
             EndpointError: the server refuses such questions for good.
         """
-        limits = self._limits(mixture, questions)
+        left = [question for question, open_ in questions.items() if open_]
+        limits = self._limits(mixture, left)
 
         def prompt(number: int) -> Prompt:
-            posed = mixture[questions[number].position]
-            seed = {"seed": questions[number].sample} if self._how.drawing else {}
-            return Prompt(posed.puzzle.messages, posed.example().images, limits[number], seed)
+            question = left[number]
+            posed = mixture[question.position]
+            seed = draw_seed(self._recipe.seed, posed.puzzle.key, question.sample) >> 32  # servers take 31 bits
+            drawn = {"seed": seed} if self._how.drawing else {}
+            return Prompt(posed.puzzle.messages, posed.example().images, limits[number], drawn)
 
         def hand_on(number: int, completion: Completion) -> None:
-            deliver([(questions[number], mixture[questions[number].position], completion)])
+            deliver([(left[number], mixture[left[number].position], completion)])
 
-        ask(self._endpoint, len(questions), prompt, hand_on, self._usage)
+        ask(self._endpoint, len(left), prompt, hand_on, self._usage)
 
     def describe(self) -> str:
         return self._usage.describe()
@@ -96,26 +108,36 @@ class Served:
 
 
 class Named(NamedTuple):
-    """What a place on the command line means."""
+    """What is asked."""
 
     model: str
-    step: int | None = None
-    run: Path | None = None
+    step: int | None
+    run: Path | None
     """The run folder that it is of."""
-    place: str = ""
+    place: str
     """The one checkpoint that is meant: which one is a run's best may change at any moment."""
+    source: Mapping[str, str]
+    """What tells it from another one of its name."""
 
 
-def name(place: str) -> Named:
+def name(place: str | None, endpoint: Endpoint | None, recipe: Recipe) -> Named:
     """
+    Args:
+        place: a checkpoint; beside an endpoint the one that it serves, or None.
+
     Raises:
         ValueError: a folder in a run that holds no complete checkpoint.
     """
+    if place is None:
+        assert endpoint is not None
+        return Named(endpoint.model, None, None, "", {"endpoint": endpoint.url, "model": endpoint.model})
+    served = {"by": "a server"} if endpoint else {}
     folder = Path(place)
     if not _in_run(folder):
-        return Named(folder.resolve().name if folder.is_dir() else place, place=place)
+        model = folder.resolve().name if folder.is_dir() else place
+        return Named(model, None, None, place, {**source_of(place, recipe), **served})
     found, stored, step = find_checkpoint(folder)
-    return Named(stored.model.name, step, found.parent, str(found))
+    return Named(stored.model.name, step, found.parent, str(found), {**source_of(str(found), stored), **served})
 
 
 def load(place: str, recipe: Recipe) -> Loaded:
@@ -137,4 +159,9 @@ def load(place: str, recipe: Recipe) -> Loaded:
 
 
 def _in_run(folder: Path) -> bool:
-    return folder.is_dir() and ((folder / RECIPE).is_file() or (folder.resolve().parent / RECIPE).is_file())
+    """Whether it is a run folder, or a checkpoint in one; a merged model that lies in one is not."""
+    if not folder.is_dir():
+        return False
+    run = folder.resolve().parent
+    among = folder.resolve() in checkpoint_folders(run).values()
+    return (folder / RECIPE).is_file() or (among and (run / RECIPE).is_file())

@@ -29,6 +29,10 @@ RETRIED = frozenset({408, 409, 425, 429})
 """Statuses that may pass, beside all of 500 and above."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 """Of the back-off between tries, which doubles."""
+REFUSED_PROMPT = (400, 413, 422)
+"""Statuses that may be of one prompt alone: its image, a filter of contents."""
+FEWEST_FAILED = 3
+"""Prompts in a row without an answer before asking is given up; twice as many as are asked at once, if that is more."""
 SHOWN_CHARACTERS = 300
 """Of what a server says when it refuses."""
 
@@ -84,6 +88,10 @@ class Usage:
     """What went wrong with a try -> how often."""
     unanswered: int = 0
     """Prompts without an answer after all tries, or with the budget used up."""
+    failed_in_a_row: int = 0
+    """Prompts without an answer since the last answer came."""
+    last_words: str = ""
+    """What a server said when it refused one prompt."""
 
     @property
     def tokens(self) -> int:
@@ -135,7 +143,8 @@ def ask(
         What was asked, and what went wrong on the way.
 
     Raises:
-        EndpointError: the server refuses for good (a wrong key, an unknown model, a request that it does not take).
+        EndpointError: the server refuses for good (a wrong key, an unknown model), or one prompt after the other has no
+            answer.
     """
     usage = usage or Usage()
     try:
@@ -152,7 +161,7 @@ async def _ask_all(
     deliver: Callable[[int, Completion], None],
     usage: Usage,
 ) -> None:
-    key = os.environ.get(endpoint.key_variable)
+    key = _key(endpoint)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     limits = httpx.Limits(max_connections=endpoint.concurrency)
     turns = iter(range(count))
@@ -162,10 +171,15 @@ async def _ask_all(
         async def work() -> None:
             for number in turns:  # shared: each takes the next
                 answer = await _answered(client, endpoint, partial(prompt, number), usage)
-                if answer is None:
-                    usage.unanswered += 1
-                else:
+                if answer is not None:
+                    usage.failed_in_a_row = 0
                     deliver(number, answer)
+                    continue
+                usage.unanswered += 1
+                if not _used_up(endpoint, usage):
+                    usage.failed_in_a_row += 1
+                    if usage.failed_in_a_row >= max(FEWEST_FAILED, 2 * endpoint.concurrency):
+                        raise EndpointError(_no_answers(endpoint, usage))
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(endpoint.concurrency, count)):
@@ -205,6 +219,10 @@ async def _answered(
             elif response.status_code in RETRIED or response.status_code >= 500:
                 trouble = f"status {response.status_code}"
                 wait_s = max(wait_s, _asked_to_wait(response))
+            elif response.status_code in REFUSED_PROMPT:
+                usage.troubles[f"status {response.status_code}"] += 1
+                usage.last_words = _refused(endpoint, response)
+                return None
             else:
                 raise EndpointError(_refused(endpoint, response))
         usage.troubles[trouble] += 1
@@ -227,7 +245,8 @@ def _completion(response: httpx.Response, seconds: float, usage: Usage) -> Compl
     try:
         answer = response.json()
         choice = answer["choices"][0]
-        text, reason = choice["message"]["content"], choice.get("finish_reason")
+        reason = choice.get("finish_reason")
+        text = _text(choice["message"], reason)
         told = answer.get("usage") or {}
         counts = [max(0, int(told.get(f"{kind}_tokens") or 0)) for kind in ("prompt", "completion")]
     except (ValueError, OverflowError, RecursionError):
@@ -236,11 +255,45 @@ def _completion(response: httpx.Response, seconds: float, usage: Usage) -> Compl
         return "no choice"
     usage.prompt_tokens += counts[0]  # paid for, whatever has come
     usage.completion_tokens += counts[1]
-    if text is None and reason == "length":  # all of them went into its thoughts, and will again
-        text = ""
-    if not isinstance(text, str):
+    if text is None:
         return "no text"
     return Completion(text, "length" if reason == "length" else "stop", counts[1], seconds)
+
+
+def _text(message: Mapping[str, Any], reason: object) -> str | None:
+    """What a model has said; a refusal is said, too, and nothing is said by one that has thought, or was stopped, until
+    there was no more: asked again, it would do so again. None where it must have been more."""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if part.get("type") in ("text", "output_text"))
+    if content is None:
+        content = message.get("refusal")
+    if content is None and reason in ("length", "content_filter", "tool_calls", "function_call"):
+        return ""
+    return content if isinstance(content, str) else None
+
+
+def _key(endpoint: Endpoint) -> str:
+    """The key without blanks around it; empty if there is none.
+
+    Raises:
+        EndpointError: it cannot be sent.
+    """
+    key = os.environ.get(endpoint.key_variable, "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise EndpointError(
+            f"{endpoint.key_variable}: got characters that no key has; allowed are printable ASCII characters; export "
+            "it anew"
+        )
+    return key
+
+
+def _no_answers(endpoint: Endpoint, usage: Usage) -> str:
+    troubles = ", ".join(f"{name} {count}" for name, count in usage.troubles.most_common())
+    return usage.last_words or (
+        f"endpoint: got no answer to {usage.failed_in_a_row} prompts in a row from {endpoint.url} ({troubles}); "
+        "allowed is a server that answers chat completions with images; look at it, then run the same command again"
+    )
 
 
 def _asked_to_wait(response: httpx.Response) -> float:
@@ -252,7 +305,7 @@ def _asked_to_wait(response: httpx.Response) -> float:
 
 
 def _refused(endpoint: Endpoint, response: httpx.Response) -> str:
-    key = os.environ.get(endpoint.key_variable)
+    key = _key(endpoint)
     said = response.text.replace(key, "...") if key else response.text  # servers repeat keys that they do not know
     said = said[:SHOWN_CHARACTERS]  # after that: half a key would not be found
     advice = {

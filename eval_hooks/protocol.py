@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from models.drawing import Drawing
 from recipes.schema import Recipe
@@ -27,12 +26,14 @@ GREEDY = Protocol("greedy")
 """The published one."""
 
 
-def protocol_of(recipe: Recipe, extra: Mapping[str, Any] | None = None) -> Protocol:
+def protocol_of(recipe: Recipe, *, served: bool = False) -> Protocol:
     """
     Args:
-        extra: further fields of an endpoint's requests.
+        served: whether an endpoint is asked, whose further fields and limit of tokens belong to the protocol.
     """
-    asked = recipe.eval
+    asked, endpoint = recipe.eval, recipe.endpoint
+    limit = {} if endpoint.max_completion_tokens is None else {"max_completion_tokens": endpoint.max_completion_tokens}
+    extra = {**endpoint.extra, **limit} if served else {}
     further = f" {json.dumps(extra, sort_keys=True)}" if extra else ""
     if asked.protocol != "sampled":
         return Protocol(f"{asked.protocol}{further}", constrained=asked.protocol == "constrained")

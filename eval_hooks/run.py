@@ -3,25 +3,27 @@
     python -m eval_hooks.run recipe=mixed_grid checkpoint=runs/mixed_grid [eval.split=test] [dotted.key=value ...]
     python -m eval_hooks.run recipe=mixed_grid endpoint=http://localhost:8000/v1 endpoint_model=NAME [...]
 
-Records are written as answers come. A call that was stopped goes on where it was, and nothing is asked twice. On
-several GPUs: accelerate launch -m eval_hooks.run ... Exit status: 0, 1 when some questions have no answer, 2 when it
-was refused, 130 after Ctrl-C.
+Records are written as answers come. A call that was stopped goes on where it was. On several GPUs: accelerate launch
+-m eval_hooks.run ... Exit status: 0, 1 when some questions have no answer, 2 when it or its server refused, 130 after
+Ctrl-C.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import torch
 import transformers
 from accelerate import PartialState
-from accelerate.utils import parse_flag_from_env
+from accelerate.utils import broadcast_object_list, parse_flag_from_env
 
 from data_mix.mixture import Mixture, Posed, evaluation_mixture
 from data_mix.photos import find_photos
@@ -100,22 +102,24 @@ def _is_address(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.host) and not parts.userinfo
 
 
-def default_out(recipe: Recipe, giver: Giver, run: Path | None) -> Path:
-    """Where records go; no name in it can leave the folder.
-
-    Args:
-        run: the run folder that the model is of; None: it is of none.
-    """
+def default_out(recipe: Recipe, giver: Giver, named: Named) -> Path:
+    """Where records go; no name in it can leave the folder."""
     step = "" if giver.step is None else f"-step-{giver.step:06d}"
-    words = (giver.model, f"{recipe.name}-{giver.split}-{giver.protocol}{step}")
-    model, name = (re.sub(r"[^A-Za-z0-9_.=-]+", "-", word).strip("-.") or "x" for word in words)
-    return (run or Path("runs", model)) / "records" / f"{name}.jsonl"
+    model = giver.model if "weights" not in named.source else f"{giver.model}-{named.source['weights'][:6]}"
+    name = _file_name(f"{recipe.name}-{giver.split}-{giver.protocol}{step}")
+    return (named.run or Path("runs", _file_name(model))) / "records" / f"{name}.jsonl"
+
+
+def _file_name(words: str) -> str:
+    """One that every file system takes; of very long words the beginning and a digest."""
+    plain = re.sub(r"[^A-Za-z0-9_.=-]+", "-", words).strip("-.") or "x"
+    return plain if len(plain) <= 120 else f"{plain[:110]}-{hashlib.blake2b(words.encode(), digest_size=4).hexdigest()}"
 
 
 def left_to_ask(
     journal: Journal, mixture: Mixture, protocol: Protocol, giver: Giver
-) -> tuple[list[Question], dict[tuple[str, int], int]]:
-    """The questions without a record, and the place of each question's record in the file.
+) -> tuple[dict[Question, bool], dict[tuple[str, int], int]]:
+    """All questions, with whether they are still to be asked; and the place of each one's record in the file.
 
     Raises:
         ValueError: the file holds records of something else, or two parts ask the same puzzle.
@@ -137,8 +141,7 @@ def left_to_ask(
         allowed = f"records of {giver} and of these puzzles alone"
         raise ValueError(problem("out", f"{journal.out} with {got}", allowed, "do choose another out=..."))
     known = {(one.key, one.sample) for one in done}
-    left = [one for one, key in asked if (key, one.sample) not in known]
-    return left, places
+    return {one: (key, one.sample) not in known for one, key in asked}, places
 
 
 def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
@@ -152,15 +155,18 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
     with state.main_process_first():
         photos = find_photos(recipe.data.photos)
     mixture = evaluation_mixture(recipe, photos, recipe.eval.final_count)
-    protocol = protocol_of(recipe, recipe.endpoint.extra if request.endpoint else None)
+    protocol = protocol_of(recipe, served=request.endpoint is not None)
     if protocol.constrained:
         for posed in mixture:  # before anything is loaded
             grammar_of(posed)
-    named = name(request.checkpoint) if request.checkpoint else Named(str(request.endpoint and request.endpoint.model))
+    found = [name(request.checkpoint, request.endpoint, recipe)]
+    if processes > 1:  # which checkpoint is a run's best may change at any moment
+        broadcast_object_list(found)
+    named = found[0]
     giver = Giver(named.model, named.step, protocol.name, recipe.eval.split)
-    out = request.out or default_out(recipe, giver, named.run)
-    journal = Journal(out, rank)
-    left, places = left_to_ask(journal, mixture, protocol, giver)
+    out = request.out or default_out(recipe, giver, named)
+    journal = Journal(out, rank, named.source)
+    questions, places = left_to_ask(journal, mixture, protocol, giver)
     backend: Backend
     if request.endpoint:
         backend = Served(request.endpoint, recipe, protocol)
@@ -169,7 +175,7 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
     state.wait_for_everyone()  # nobody writes before all have read
 
     with journal:
-        backend.answer(mixture, left, lambda answered: journal.add(_record(*one, giver) for one in answered))
+        backend.answer(mixture, questions, lambda answered: journal.add(_record(*one, giver) for one in answered))
     state.wait_for_everyone()
     if not state.is_main_process:
         return "", 0
@@ -191,7 +197,10 @@ def _record(question: Question, posed: Posed, completion: Completion, giver: Giv
 def main(argv: Sequence[str]) -> int:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    state = PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.cuda.is_available())
+    state = PartialState(
+        cpu=parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.cuda.is_available(),
+        timeout=timedelta(days=1),  # processes wait for the one that reads photos, or has the longest share
+    )
     missing = 0
 
     def work(words: Sequence[str]) -> str:

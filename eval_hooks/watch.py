@@ -54,7 +54,7 @@ class Watch:
         """
         self._request, self._mixture, self._held, self._say = request, mixture, held, say
         self._run, self._recipe = request.run, request.recipe
-        self._protocol = protocol_of(self._recipe, self._recipe.endpoint.extra if request.server else None)
+        self._protocol = protocol_of(self._recipe, served=request.server is not None)
         self._solved = solved_or_nothing()
         self._done: set[int] = set()
         self._tries: Counter[int] = Counter()
@@ -114,12 +114,12 @@ class Watch:
         elif step not in self._done:
             giver = Giver(self._recipe.model.name, step, self._protocol.name, self._recipe.eval.split)
             try:
-                left, _ = left_to_ask(Journal(file, 0), self._mixture, self._protocol, giver)
+                questions, _ = left_to_ask(Journal(file, 0), self._mixture, self._protocol, giver)
             except ValueError as error:
                 got = f"{file}, which another evaluation than this one has written"
                 advice = f"do move it away, or repeat that one's eval.* ({error})"
                 raise ValueError(problem("run", got, "records of the same puzzles and protocol", advice)) from error
-            if not left:
+            if not any(questions.values()):
                 self._done.add(step)
         return step in self._done
 

@@ -183,7 +183,7 @@ def test_after_the_last_try_a_prompt_is_unanswered_and_the_others_are_not(server
     assert (sorted(answers), usage.unanswered, usage.requests) == ([1, 2], 1, 5)
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+@pytest.mark.parametrize("status", [401, 403, 404, 405])
 def test_a_refusal_for_good_stops_at_once_and_never_shows_the_key(server, status, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret-key-123")
     server.script = [{"status": status, "text": "unknown: secret-key-123"}] * 9
@@ -192,6 +192,54 @@ def test_a_refusal_for_good_stops_at_once_and_never_shows_the_key(server, status
     assert "secret" not in str(refused.value)
     assert len(server.asked) == 1
     assert server.asked[0][1]["Authorization"] == "Bearer secret-key-123"
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_prompt_that_is_refused_is_counted_and_the_others_are_asked(server, status):
+    server.script = [{"status": status, "text": "a filter"}, {}, {"status": status}]
+    usage, answers = told(server, 5, concurrency=1)
+    assert (sorted(answers), usage.unanswered, usage.requests) == ([1, 3, 4], 2, 5)
+    assert usage.troubles == {f"status {status}": 2}
+
+
+def test_where_each_prompt_is_refused_asking_ends_with_the_servers_words(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-key-123")
+    server.script = [{}] + [{"status": 400, "text": "no images, secret-key-123"}] * 20
+    with pytest.raises(EndpointError, match=r"got status 400 .*no images, \.\.\..*fields of endpoint\.extra"):
+        told(server, 20, concurrency=1)
+    assert len(server.asked) == 1 + endpoints.FEWEST_FAILED
+
+
+def test_a_server_that_is_dead_is_not_asked_for_hours(server):
+    server.script = [{"status": 503}] * 1000
+    with pytest.raises(EndpointError, match=r"no answer to 4 prompts in a row .*status 503 8.*run the same command"):
+        told(server, 500, concurrency=2, retries=1)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "text"),
+    [
+        ({"content": None, "refusal": "I will not"}, "stop", "I will not"),
+        ({"content": None}, "content_filter", ""),
+        ({"content": None, "tool_calls": [{"id": "x"}]}, "tool_calls", ""),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "stop", "ab"),
+    ],
+)
+def test_whatever_a_model_says_instead_of_an_answer_is_its_answer(server, message, reason, text):
+    server.script = [{"json": {"choices": [{"message": message, "finish_reason": reason}]}}]
+    usage, answers = told(server)
+    assert (answers[0].text, answers[0].finish_reason, usage.requests) == (text, "stop", 1)
+
+
+def test_blanks_around_a_key_are_not_sent_and_other_characters_are_refused(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", " key-1\n")
+    told(server)
+    assert server.asked[0][1]["Authorization"] == "Bearer key-1"
+    for key in ("käse", "a\nb"):
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        with pytest.raises(EndpointError, match="OPENAI_API_KEY: got characters that no key has") as refused:
+            told(server)
+        assert key not in str(refused.value)
 
 
 def test_a_key_at_the_end_of_what_is_shown_is_not_shown_in_part(server, monkeypatch):

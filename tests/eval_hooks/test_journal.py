@@ -39,7 +39,7 @@ def test_what_was_added_can_be_read_before_the_file_is_closed(records, tmp_path)
 def test_an_interrupted_line_is_cut_off_and_the_rest_kept(records, order, tmp_path):
     with Journal(tmp_path / "out.jsonl", 0) as journal:
         journal.add(records[:2])
-    (part,) = tmp_path.glob("out.jsonl.parts/*")
+    (part,) = tmp_path.glob("out.jsonl.parts/*.jsonl")
     part.write_bytes(part.read_bytes()[:-40])
     with Journal(tmp_path / "out.jsonl", 0) as journal:
         assert journal.read() == records[:1]
@@ -73,3 +73,25 @@ def test_without_an_answer_there_is_no_file(order, tmp_path):
         pass
     assert journal.gather(order) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_answers_of_another_source_are_never_added_to(records, order, tmp_path):
+    with Journal(tmp_path / "out.jsonl", 0, {"weights": "a"}) as journal:
+        journal.add(records[:1])
+    with pytest.raises(ValueError, match=r"out: got .*'weights': 'a'.*those of .*'weights': 'b'"):
+        Journal(tmp_path / "out.jsonl", 0, {"weights": "b"}).read()
+    assert journal.gather(order) == records[:1]
+    with pytest.raises(ValueError, match="do choose another out="):
+        Journal(tmp_path / "out.jsonl", 0, {"weights": "b"}).read()
+    assert Journal(tmp_path / "out.jsonl", 0, {"weights": "a"}).read() == records[:1]
+
+
+def test_a_second_call_at_the_same_time_is_refused(tmp_path):
+    with (
+        Journal(tmp_path / "out.jsonl", 0),
+        pytest.raises(ValueError, match="which another call is writing to"),
+        Journal(tmp_path / "out.jsonl", 0),
+    ):
+        pass
+    with Journal(tmp_path / "out.jsonl", 0):
+        pass

@@ -19,11 +19,15 @@ def test_constrained_asks_once(recipe_of):
     assert protocol_of(recipe_of("eval.protocol=constrained")) == Protocol("constrained", constrained=True)
 
 
-def test_further_fields_of_requests_make_another_protocol_in_whatever_order_they_stand(recipe_of):
-    first, second = ({"reasoning_effort": "low", "top_k": 1}, {"top_k": 1, "reasoning_effort": "low"})
-    assert protocol_of(recipe_of(), first).name == 'greedy {"reasoning_effort": "low", "top_k": 1}'
-    assert protocol_of(recipe_of(), first) == protocol_of(recipe_of(), second)
-    assert protocol_of(recipe_of(), {}) == GREEDY
+def test_what_a_server_is_sent_besides_makes_another_protocol(recipe_of):
+    extra = "endpoint.extra={reasoning_effort: low, top_k: 1}"
+    other_order = "endpoint.extra={top_k: 1, reasoning_effort: low}"
+    assert protocol_of(recipe_of(extra), served=True).name == 'greedy {"reasoning_effort": "low", "top_k": 1}'
+    assert protocol_of(recipe_of(extra), served=True) == protocol_of(recipe_of(other_order), served=True)
+    limit = recipe_of("endpoint.max_completion_tokens=8000")
+    assert protocol_of(limit, served=True).name == 'greedy {"max_completion_tokens": 8000}'
+    assert protocol_of(recipe_of(), served=True) == GREEDY
+    assert protocol_of(recipe_of(extra, "endpoint.max_completion_tokens=8000")) == GREEDY
 
 
 @pytest.mark.parametrize(
