@@ -17,6 +17,9 @@ LEVEL = 0.95
 """How often an interval holds the true mean."""
 
 _Z = float(ndtri((1 + LEVEL) / 2))
+FEW = 30
+"""Puzzles below which a bootstrap's interval would be too narrow by far."""
+_PRIOR = 8
 _ALIKE = 1e-6
 """Scores that differ by no more are one score: sums of float32, which bootstraps use, tell no closer ones apart."""
 _RESAMPLES = 4000
@@ -43,8 +46,8 @@ class Estimate(NamedTuple):
 def estimate(answers: Iterable[tuple[str, float]]) -> Estimate:
     """The mean over all answers.
 
-    Wilson's interval where each puzzle has one answer of score 0 or 1. Else a bootstrap over puzzles; but where that
-    sees no spread (one puzzle, or all alike), Wilson's again, as no score in [0, 1] spreads wider than 0 and 1 do.
+    Wilson's interval where each puzzle has one answer of score 0 or 1, and where all puzzles are alike, as no score in
+    [0, 1] spreads wider than 0 and 1 do. Else a bootstrap over puzzles; of fewer than `FEW` see `narrowed`.
 
     Args:
         answers: (key of the puzzle, score in [0, 1]) of each.
@@ -66,7 +69,8 @@ def estimate(answers: Iterable[tuple[str, float]]) -> Estimate:
     if alike([sums[key] / counts[key] for key in sums]) or (only_0_and_1 and num_answers == n):
         return Estimate(mean, *wilson(mean * n, n), n)
     keys = sorted(sums)  # the same draws in whatever order the answers come
-    return Estimate(mean, *bootstrap([sums[key] for key in keys], [counts[key] for key in keys]), n)
+    interval = narrowed if n < FEW else bootstrap
+    return Estimate(mean, *interval([sums[key] for key in keys], [counts[key] for key in keys]), n)
 
 
 def alike(values: Sequence[float]) -> bool:
@@ -74,7 +78,7 @@ def alike(values: Sequence[float]) -> bool:
     return max(values) - min(values) <= _ALIKE
 
 
-def wilson(successes: float, n: int) -> Interval:
+def wilson(successes: float, n: float) -> Interval:
     """Wilson's score interval of a proportion (Wilson 1927), which never leaves [0, 1] and never has width 0.
 
     Raises:
@@ -87,6 +91,25 @@ def wilson(successes: float, n: int) -> Interval:
     reach = _Z * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
     low, high = max(0.0, middle - reach), min(1.0, middle + reach)
     return Interval(low if successes else 0.0, high if successes < n else 1.0)  # exact, whatever rounding says
+
+
+def narrowed(sums: Sequence[float], counts: Sequence[int]) -> Interval:
+    """Interval of sum(sums) / sum(counts), for few puzzles, of which a bootstrap sees too little spread: Wilson's, as
+    of more puzzles where scores spread less than 0 and 1 would. How much less is taken as if `_PRIOR` puzzles more had
+    spread like 0 and 1, so that it is too wide rather than too narrow.
+
+    Args:
+        sums: a puzzle's sum of scores, in [0, its count].
+        counts: a puzzle's number of answers.
+    """
+    total, answers = np.asarray(sums, float), np.asarray(counts, float)
+    n, mean = len(total), float(total.sum() / answers.sum())
+    widest = mean * (1 - mean)
+    if n < 2 or widest <= 0:
+        return wilson(mean * n, n)
+    spread = float(((total - mean * answers) ** 2).sum() / (n - 1) / answers.mean() ** 2)
+    share = (n * min(1.0, spread / widest) + _PRIOR) / (n + _PRIOR)
+    return wilson(mean * n / share, n / share)
 
 
 def bootstrap(sums: Sequence[float], counts: Sequence[int]) -> Interval:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binomtest
 
-from eval_hooks.intervals import LEVEL, Interval, alike, bootstrap
+from eval_hooks.intervals import FEW, LEVEL, Interval, alike, bootstrap, narrowed
 
 _FLIPS = 4999
 _SEED = 0xF11
@@ -41,7 +41,8 @@ def compare_scores(one: Mapping[str, float], other: Mapping[str, float]) -> Diff
     """Compare on the puzzles in both; None if there is none.
 
     Scores of 0 and 1 alone: the exact McNemar test and Agresti and Min's interval (2005). Else: sign flips of each
-    puzzle's difference, and a bootstrap over puzzles; where that sees no spread, the interval is that of 0 and 1.
+    puzzle's difference, and a bootstrap over puzzles, of few `narrowed`; where there is no spread, the interval is that
+    of 0 and 1.
 
     Args:
         one, other: key of the puzzle -> its score, in [0, 1].
@@ -55,6 +56,8 @@ def compare_scores(one: Mapping[str, float], other: Mapping[str, float]) -> Diff
     if only_0_and_1 or alike(differences):
         gained, lost = (math.fsum(max(0.0, sign * each) for each in differences) for sign in (1, -1))
         low, high = matched_proportions(gained, lost, len(keys))
+    elif len(keys) < FEW:
+        low, high = (2 * end - 1 for end in narrowed([(each + 1) / 2 for each in differences], [1] * len(keys)))
     else:
         low, high = bootstrap(differences, [1] * len(keys))
     if only_0_and_1:

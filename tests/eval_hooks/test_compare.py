@@ -91,6 +91,14 @@ def test_equals_are_found_different_as_rarely_as_p_says_and_the_interval_holds_t
     assert 0.93 <= np.mean(held) <= 0.97
 
 
+@pytest.mark.parametrize("n", [2, 3, 6, 29])
+def test_the_interval_of_a_difference_of_few_puzzles_holds_the_truth_at_least_as_often_as_it_says(n):
+    rng = np.random.default_rng(5)
+    found = [compare_scores(keyed(rng.random(n)), keyed(rng.random(n))) for _ in range(600)]
+    assert np.mean([each.low <= 0 <= each.high for each in found]) >= 0.93
+    assert all(each.low <= each.difference <= each.high for each in found)
+
+
 def test_the_interval_of_a_difference_in_solved_puzzles_holds_the_truth():
     rng = np.random.default_rng(1)
     held = []

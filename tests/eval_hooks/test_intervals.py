@@ -97,6 +97,19 @@ def test_intervals_of_means_hold_the_truth_as_often_as_they_say(n):
     assert 0.93 <= np.mean([low <= truth <= high for _, low, high, _ in found]) <= 0.97
 
 
+@pytest.mark.parametrize("n", [2, 3, 5, 10, 29])
+@pytest.mark.parametrize("kind", ["jigsaws", "chance", "uniform"])
+def test_intervals_of_few_puzzles_hold_the_truth_at_least_as_often_as_they_say(kind, n):
+    rng = np.random.default_rng(4)
+    draw, truth = {
+        "jigsaws": (lambda: jigsaws(rng, n), 0.76),
+        "chance": (lambda: rng.binomial(16, 1 / 16, n) / 16, 1 / 16),
+        "uniform": (lambda: rng.random(n), 0.5),
+    }[kind]
+    found = [estimate(each_its_own(draw())) for _ in range(1000)]
+    assert np.mean([low <= truth <= high for _, low, high, _ in found]) >= 0.93
+
+
 @pytest.mark.parametrize("rate", [0.3, 0.9])
 def test_intervals_of_0_and_1_hold_the_truth_as_often_as_they_say(rate):
     rng = np.random.default_rng(1)
