@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,11 @@ PATIENCE_S = 30.0
 """How long a process may take to end when it is asked to."""
 TAIL_BYTES, TAIL_LINES = 8192, 15
 """Of a log, for a person."""
+
+
+class StalledError(RuntimeError):
+    """A program goes on without getting anywhere."""
+
 
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
@@ -54,6 +60,15 @@ def wait(process: subprocess.Popen[bytes], every_s: float, meanwhile: Callable[[
             return process.wait(timeout=every_s)
         except subprocess.TimeoutExpired:
             meanwhile()
+
+
+def check_alive(log: Path, patience_s: float) -> None:
+    """
+    Raises:
+        StalledError: a program has said nothing for so long, not even by its progress bar.
+    """
+    if time.time() - log.stat().st_mtime > patience_s:
+        raise StalledError(f"nothing was heard of the evaluation for {patience_s:g} s (train.stall_timeout_s)")
 
 
 def last_lines(log: Path) -> str:

@@ -25,7 +25,7 @@ from pathlib import Path
 from data_mix.mixture import Mixture, evaluation_mixture
 from data_mix.photos import find_photos
 from eval_hooks.baselines import solved_or_nothing
-from eval_hooks.children import last_lines, started, wait
+from eval_hooks.children import StalledError, check_alive, last_lines, started, wait
 from eval_hooks.held import Held, holding
 from eval_hooks.journal import Journal
 from eval_hooks.model_card import or_warn, write_card
@@ -157,7 +157,7 @@ class Watch:
         words = [*request.launch, "-m", "eval_hooks.run", f"recipe={self._run / RECIPE}", *request.overrides]
         words += [f"eval.final_count={self._recipe.eval.count}", f"checkpoint={place}"]
         words += [f"out={records_file(self._run, step)}"]
-        alive, environment = _nothing, None
+        alive, environment, patience_s = _nothing, None, self._recipe.train.stall_timeout_s
         with ExitStack() as stack:
             try:
                 if request.server:
@@ -170,11 +170,13 @@ class Watch:
 
                 def meanwhile() -> None:
                     alive()
+                    if patience_s:
+                        check_alive(log, patience_s)
                     self.look()
 
                 process = stack.enter_context(started(words, log, signal.SIGINT, environment))
                 status = wait(process, request.every_s, meanwhile)
-            except ServerError as error:
+            except (ServerError, StalledError) as error:
                 return str(error)
         return f"the evaluation ended with status {status}; its last words:\n{last_lines(log)}" if status else None
 

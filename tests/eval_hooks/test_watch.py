@@ -10,7 +10,7 @@ import sys
 import pytest
 import wandb
 
-from eval_hooks.children import started
+from eval_hooks.children import StalledError, check_alive, started
 from eval_hooks.held import WATCH, holding
 from eval_hooks.records import read_records, score_completion, write_records
 from eval_hooks.run_files import checkpoints, read_best, records_file
@@ -363,3 +363,13 @@ def test_a_server_that_ends_at_once_is_told_with_its_last_words(run, prepare, re
     server = Server((sys.executable, "-c", "print('no GPU'); raise SystemExit(3)"), 60.0)
     assert not watch(request_of(server=server), said.append)[1]
     assert "the server ended with status 3; its last words:\n    no GPU" in "".join(said)
+
+
+def test_a_program_that_is_not_heard_of_is_given_up(tmp_path):
+    log = tmp_path / "evaluation.log"
+    log.write_text("evaluating: 3 of 9")
+    check_alive(log, 60)
+    long_ago = log.stat().st_mtime - 61
+    os.utime(log, (long_ago, long_ago))
+    with pytest.raises(StalledError, match=r"for 60 s \(train\.stall_timeout_s\)"):
+        check_alive(log, 60)
