@@ -87,5 +87,6 @@ class Journal:
             write_records(self.out, records)
         else:
             self._kept.unlink(missing_ok=True)
-        shutil.rmtree(self._parts)
+        if self._parts.is_dir():
+            shutil.rmtree(self._parts)
         return records

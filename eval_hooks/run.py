@@ -167,15 +167,16 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
     out = request.out or default_out(recipe, giver, named)
     journal = Journal(out, rank, named.source)
     questions, places = left_to_ask(journal, mixture, protocol, giver)
-    backend: Backend
-    if request.endpoint:
+    backend: Backend | None = None  # nothing is loaded where nothing is left to ask
+    if any(questions.values()) and request.endpoint:
         backend = Served(request.endpoint, recipe, protocol)
-    else:
+    elif any(questions.values()):
         backend = InProcess(named.place, recipe, protocol, state.device, rank, processes)
     state.wait_for_everyone()  # nobody writes before all have read
 
-    with journal:
-        backend.answer(mixture, questions, lambda answered: journal.add(_record(*one, giver) for one in answered))
+    if backend:
+        with journal:
+            backend.answer(mixture, questions, lambda answered: journal.add(_record(*one, giver) for one in answered))
     state.wait_for_everyone()
     if not state.is_main_process:
         return "", 0
@@ -184,7 +185,7 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
     said = [table(summarize(records)) if records else ""]
     if protocol.samples > 1 and not missing:
         said.append(several.describe(records))
-    said += [f"{len(records)} of {len(places)} answers are in {out}", backend.describe()]
+    said += [f"{len(records)} of {len(places)} answers are in {out}", backend.describe() if backend else ""]
     return "\n".join(filter(None, said)), missing
 
 
