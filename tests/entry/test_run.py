@@ -123,9 +123,10 @@ def test_a_real_server_gives_the_answers_of_this_process(weights, tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    log = (tmp_path / "server.log").open("w")
     serve = [str(Path(sys.executable).with_name("transformers")), "serve", "--port", str(port), "--device", "cpu"]
-    server = subprocess.Popen(serve, cwd=tmp_path, env=surroundings(), stdout=log, stderr=log, start_new_session=True)
+    with (tmp_path / "server.log").open("w") as log:
+        how = {"cwd": tmp_path, "env": surroundings(), "stdout": log, "stderr": log}
+        server = subprocess.Popen(serve, **how, start_new_session=True)
     try:
         for _ in range(600):
             try:
