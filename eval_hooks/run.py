@@ -76,7 +76,9 @@ def parse_request(argv: Sequence[str]) -> Request:
         line.problems.append(problem("endpoint_model", "one without the other", "endpoint= beside it", "do give both"))
     if url and not _is_address(url):
         advice = "do write endpoint=http://localhost:8000/v1; a key goes into the environment (endpoint.key_variable)"
-        line.problems.append(problem("endpoint", "no such address", "http(s)://HOST/v1, without a password", advice))
+        line.problems.append(
+            problem("endpoint", "no such address", "http(s)://HOST/v1, without a password or a query", advice)
+        )
     recipe = line.recipe()
     if url and recipe.eval.protocol == "constrained":
         allowed = "greedy | sampled where an endpoint is asked, whose tokens are its own"
@@ -94,12 +96,12 @@ def parse_request(argv: Sequence[str]) -> Request:
 
 
 def _is_address(url: str) -> bool:
-    """Whether a server can be asked there; one with a password in it would be shown in troubles."""
+    """Whether a server can be asked there; a password or a key in it would be shown in troubles, and kept."""
     try:
         parts = httpx.URL(url)
     except httpx.InvalidURL:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.host) and not parts.userinfo
+    return parts.scheme in ("http", "https") and bool(parts.host) and not parts.userinfo and not parts.query
 
 
 def default_out(recipe: Recipe, giver: Giver, named: Named) -> Path:

@@ -15,7 +15,9 @@ def test_two_parts_that_ask_the_same_puzzle_are_refused_by_name(mixture_of, reci
         left_to_ask(Journal(tmp_path / "out.jsonl", 0), mixture_of(2, twin), GREEDY, Giver("m", None, "greedy", "eval"))
 
 
-@pytest.mark.parametrize("url", ["localhost:8000/v1", "http://[::1/v1", "http://", "http://me:secret@host/v1"])
+@pytest.mark.parametrize(
+    "url", ["localhost:8000/v1", "http://[::1/v1", "http://", "http://me:secret@host/v1", "http://h/v1?k=secret"]
+)
 def test_an_address_that_cannot_be_asked_is_refused_at_once_and_not_shown(url):
     words = ["recipe=quickstart", f"endpoint={url}", "endpoint_model=m"]
     with pytest.raises(ValueError, match="endpoint: got no such address") as refused:
