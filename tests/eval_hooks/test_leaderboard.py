@@ -116,15 +116,28 @@ def test_equal_scores_share_a_rank(runs):
     assert ranked(board) == [(1, "a", 1), (1, "b", 1), (3, "c", 1)]
 
 
+BIG = {"part": "8x8", "spec": {"grid": 8}}
+
+
 def test_a_run_that_misses_a_part_stands_apart_and_says_why(runs):
-    both = [*some(0.5), *some(0.2, part="8x8", spec={"grid": 8})]
-    runs("whole", both)
+    runs("whole", [*some(0.5), *some(0.2, **BIG)])
     folder = runs("half", some(0.9))
-    large, small = make(folder).boards
+    small, large = make(folder).boards
     assert ranked(large) == [(1, "whole", 1)]
     assert [(each.run, each.reason) for each in large.apart] == [("half", "no records of part 8x8")]
-    assert ranked(small) == [(1, "half", 1)]
+    assert ranked(small) == [(1, "half", 1), (2, "whole", 1)]
     assert small.apart == ()
+
+
+def test_a_checkpoint_that_was_asked_more_keeps_its_row_on_the_board_of_all(runs):
+    for step, score in ((100, 0.5), (200, 0.6)):
+        folder = runs("one", [*some(score, step=step), *some(0.2, **BIG, step=step)], f"step-{step:06d}")
+    (before,) = make(folder).boards
+    runs("one", some(0.1, part="hard", spec={"grid": 12}, step=100), "one-eval-greedy-step-000100")
+    both, further = make(folder).boards
+    assert both == dataclasses.replace(before, apart=both.apart)
+    assert ranked(further) == [(1, "one", 100)]
+    assert [(each.step, each.reason) for each in further.apart] == [(200, "no records of part hard")]
 
 
 def test_an_answer_in_two_files_of_a_run_counts_once(runs):
@@ -154,6 +167,32 @@ def test_the_best_of_a_run_is_judged_by_the_puzzles_that_all_its_rows_answered(r
         1: (1, False),
         2: (2, True),
     }
+
+
+def test_a_trial_on_one_puzzle_does_not_decide_which_checkpoint_is_the_best(runs):
+    lucky = [record_of(0, 1.0, step=2), *(record_of(index, 0.1, step=2) for index in range(1, 20))]
+    runs("one", some(0.5, 20, step=1), "step-000001")
+    folder = runs("one", lucky, "step-000002")
+    runs("one", some(1.0, 1, step=3), "step-000003")
+    (board,) = make(folder).boards
+    assert {row.step: row.best for row in board.rows if row.kind == "run"} == {1: True, 2: False, 3: False}
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+def test_a_checkpoint_with_few_puzzles_beside_the_final_evaluation_is_no_trial(steps, runs):
+    for step in range(1, steps):
+        runs("one", some(0.9 - step / 100, 32, step=step), f"step-{step:06d}")
+    (board,) = make(runs("one", some(0.5, 250, step=steps))).boards
+    assert [row.step for row in board.rows if row.best] == [1]
+
+
+def test_each_person_in_a_folder_has_a_best_row(runs):
+    for name, score in (("ann", 0.9), ("bob", 0.7)):
+        folder = runs("people", some(score, step=None, model=f"human-{name}", protocol="human"), name)
+    (board,) = make(folder).boards
+    assert [(row.model, row.best) for row in board.rows if row.kind == "run"] == [
+        ("human-ann", True), ("human-bob", True),
+    ]  # fmt: skip
 
 
 def test_rows_with_the_same_puzzles_bear_the_same_sign(runs):
