@@ -124,7 +124,7 @@ def _best(rows: Sequence[Entrant], chances: Mapping[str, Chance]) -> set[int]:
     wins a tie.
 
     Rows are judged by the puzzles that all of the run's rows answered, where there are such in every part: a checkpoint
-    that was lucky on few must not beat one that did well on many. Trials are left out: they would leave few to judge by.
+    that was lucky on few must not beat one that did well on many. Trials are left out, as they leave few to judge by.
     """
     runs: dict[tuple[str, str | None], list[int]] = {}
     for index, entrant in enumerate(rows):

@@ -148,6 +148,16 @@ def test_an_answer_in_two_files_of_a_run_counts_once(runs):
     assert row.n == 8
 
 
+def test_answers_with_other_scores_in_a_later_file_are_set_aside_and_counted(runs):
+    runs("one", some(0.3), "a")
+    folder = runs("one", [*some(0.8)[:2], *some(0.3)[2:]], "b")
+    made = make(folder)
+    assert [row.parts["4x4"].entries["pa"].mean for row in made.boards[0].rows if row.kind == "run"] == [0.3]
+    (skipped,) = made.found.skipped
+    assert skipped.name == "one/records/b.jsonl"
+    assert skipped.reason.startswith("2 of its answers are set aside")
+
+
 def test_a_part_asked_again_with_another_spec_leaves_the_first_where_it_was(runs):
     runs("one", some(0.5))
     folder = runs("two", some(0.6))
