@@ -18,6 +18,7 @@ from eval_hooks.baselines import read_solved
 from eval_hooks.board import Board
 from eval_hooks.leaderboard_page import page, title
 from eval_hooks.leaderboard_text import markdown, table_csv
+from eval_hooks.percent import percent
 from eval_hooks.ranking import boards
 from eval_hooks.run_records import Found, Skipped, one_line, read_runs
 from eval_hooks.summary import Solved
@@ -108,7 +109,7 @@ def table(board: Board) -> str:
         if score is None:
             continue
         name = f"{row.run[-40:]}{' (best)' if row.best else ''}" if row.run else f"  {one_line(row.model, 40)}"
-        means = [f"{100 * value:.1f}" for value in (score.mean, score.low, score.high)[: 3 if score.n else 1]]
+        means = [percent(value) for value in (score.mean, score.low, score.high)[: 3 if score.n else 1]]
         place = ["" if number is None else str(number) for number in (row.rank, row.step)]
         rows.append([name, *place, *means, *[""] * (3 - len(means)), str(row.n or "")])
     left_out = f"\n... {len(board.rows) - _SHOWN} more" if len(board.rows) > _SHOWN else ""

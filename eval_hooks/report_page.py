@@ -15,6 +15,7 @@ from eval_hooks.data_urls import lossless
 from eval_hooks.gallery import Case
 from eval_hooks.heat_map import displacement_map, fits_map
 from eval_hooks.intervals import Estimate, estimate_beyond_chance, mean_of
+from eval_hooks.percent import percent
 from eval_hooks.protocol import asked_again
 from eval_hooks.records import Giver
 from eval_hooks.report_numbers import Pair, PartNumbers
@@ -117,7 +118,7 @@ def _headline(numbers: Mapping[str, PartNumbers]) -> str:
             which = over if len(known) == len(own) else f"mean over {len(known)} of {len(own)} parts"
             tiles.append((f"beyond {escaped(guesser)}, {which}", mean_of(known)))
     told = "".join(
-        f'<div class="tile"><b>{100 * score.mean:.1f}</b><span>{interval(score)}</span><p>{name}</p></div>'
+        f'<div class="tile"><b>{percent(score.mean)}</b><span>{interval(score)}</span><p>{name}</p></div>'
         for name, score in tiles
     )
     note = "Beyond a guesser who earns c, a score x is (x - c) / (1 - c): 0 for the guesser, 100 for all right."
@@ -176,11 +177,11 @@ def _case(shown: Shown, seen: set[str], no_photos: str) -> str:
     record = shown.case.record
     primary = TASKS[record.task].primary
     sample = f", sample {record.sample}" if record.sample else ""
-    title = f"{shown.case.kind}: puzzle {record.index}{sample}, {primary} {100 * record.scores[primary]:.1f}"
+    title = f"{shown.case.kind}: puzzle {record.index}{sample}, {primary} {percent(record.scores[primary])}"
     invalid = f'<p class="bad">invalid: {one_line(record.invalid)}</p>\n' if record.invalid is not None else ""
     images = "".join(_image(image, "the answer, drawn", "drawn") for image in shown.images)
     lacking = f'<p class="note">No picture: {escaped(shown.lacking)}.</p>\n' if shown.lacking and not no_photos else ""
-    scores = ", ".join(f"{entry} {100 * score:.1f}" for entry, score in record.scores.items())
+    scores = ", ".join(f"{entry} {percent(score)}" for entry, score in record.scores.items())
     photo, key = (escaped(clip(each, MOST_NAME)) for each in (record.photo_id or "none", record.key))
     facts = (
         f"{scores}; {record.completion_tokens} tokens, {one_line(record.finish_reason)}; photo {photo}, seed "

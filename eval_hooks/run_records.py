@@ -151,7 +151,7 @@ _Answers = dict[tuple[str, str, int, str, int], Answer]
 
 
 def _add(apart: list[_Answers], own: Sequence[Answer]) -> int:
-    """Add a file's answers to those that its giver gave when asked alike; gives how many are there with other scores."""
+    """Add a file's answers to those that its giver gave when asked alike; gives how many have other scores there."""
     given = next((given for given in apart if _asks_alike(given.values(), own)), None)
     if given is None:
         given = {}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from eval_hooks.board import chance_of
+from eval_hooks.percent import percent
 from eval_hooks.records import Record
 from recipes.text_table import aligned
 from tasks import TASKS
@@ -164,7 +165,7 @@ def _reasons(parts: Sequence[PartSummary]) -> list[str]:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}"
+    return "-" if share is None else percent(share)
 
 
 def check_require(summary: Summary, require: Mapping[str, Mapping[str, float]]) -> list[str]:

@@ -117,6 +117,7 @@ def test_equal_scores_share_a_rank(runs):
 
 
 BIG = {"part": "8x8", "spec": {"grid": 8}}
+HUGE = {"part": "16x16", "spec": {"grid": 16}}
 
 
 def test_a_run_that_misses_a_part_stands_apart_and_says_why(runs):
@@ -337,6 +338,16 @@ def test_the_csv_holds_every_mean_with_its_interval(runs):
     assert (own["4x4", "pa"]["mean"], own["4x4", "pa"]["n"]) == ("0.500000", "6")
     assert float(own["4x4", "pa"]["low"]) < 0.5 < float(own["4x4", "pa"]["high"])
     assert {row["low"] for row in rows if row["kind"] == "guesser"} == {""}
+
+
+def test_one_piece_of_thousands_in_a_wrong_cell_is_not_all_right_in_any_view(runs):
+    one_wrong = [record_of(0, 254 / 256, **HUGE), *(record_of(index, 1.0, **HUGE) for index in range(1, 250))]
+    (board,) = make(runs("one", one_wrong)).boards
+    assert "| 99.9 (" in markdown([board], [])
+    assert ">99.9<small>" in page([board], [])
+    assert leaderboard.table(board).splitlines()[2].split()[:5] == ["one", "(best)", "1", "1", "99.9"]
+    own = next(row for row in csv.DictReader(io.StringIO(table_csv([board]))) if row["kind"] == "run")
+    assert 0.9999 < float(own["mean"]) < 1
 
 
 def test_a_hostile_name_is_no_formula_and_breaks_no_table(runs):
