@@ -102,9 +102,10 @@ def write(made: Leaderboard, out: Path) -> list[Path]:
 
 
 def table(board: Board) -> str:
-    """The first rows of a board for a terminal."""
+    """The first ranked rows of a board for a terminal, and the references below."""
     rows = [["", "#", "step", "score", "low", "high", "puzzles"]]
-    for row in board.rows[:_SHOWN]:
+    ranked = [row for row in board.rows if row.kind == "run"]
+    for row in [*ranked[:_SHOWN], *(row for row in board.rows if row.kind != "run")]:
         score = board.score(row)
         if score is None:
             continue
@@ -112,7 +113,7 @@ def table(board: Board) -> str:
         means = [percent(value) for value in (score.mean, score.low, score.high)[: 3 if score.n else 1]]
         place = ["" if number is None else str(number) for number in (row.rank, row.step)]
         rows.append([name, *place, *means, *[""] * (3 - len(means)), str(row.n or "")])
-    left_out = f"\n... {len(board.rows) - _SHOWN} more" if len(board.rows) > _SHOWN else ""
+    left_out = f"\n... {len(ranked) - _SHOWN} more with a rank" if len(ranked) > _SHOWN else ""
     return f"{title(board)}\n{aligned(rows)}{left_out}"
 
 

@@ -16,7 +16,7 @@ from eval_hooks.gallery import Case
 from eval_hooks.heat_map import displacement_map, fits_map
 from eval_hooks.intervals import Estimate, estimate_beyond_chance, mean_of
 from eval_hooks.percent import percent
-from eval_hooks.protocol import asked_again
+from eval_hooks.protocol import asked_again, of_votes
 from eval_hooks.records import Giver
 from eval_hooks.report_numbers import Pair, PartNumbers
 from eval_hooks.report_tables import (
@@ -236,7 +236,7 @@ def _reproduce(giver: Giver, numbers: Mapping[str, PartNumbers], origin: Origin)
         "protocol": giver.protocol,
         "split": giver.split,
         "tasks": tasks,
-        "parts": ", ".join(f"{name} ({part.summary.n})" for name, part in numbers.items()),
+        "parts": ", ".join(f"{name} ({part.summary.counted})" for name, part in numbers.items()),
         "records": f"{origin.file}, {origin.num_bytes:,} bytes, SHA-256 {origin.digest}",
         "page made with": ", ".join(f"{name} {version}" for name, version in origin.versions.items()),
     }
@@ -244,10 +244,12 @@ def _reproduce(giver: Giver, numbers: Mapping[str, PartNumbers], origin: Origin)
     # split and the words are data of others, and these lines are made to be copied into a shell
     split, *chosen = (shlex.quote(" ".join(clip(each, _MOST_TEXT).split())) for each in (giver.split, *origin.chosen))
     count = max(part.primary.n for part in numbers.values())
-    again = asked_again(giver.protocol, max(part.summary.n // part.primary.n for part in numbers.values()))
+    voted = of_votes(giver.protocol)
+    again = asked_again(*(voted or (giver.protocol, max(p.summary.n // p.primary.n for p in numbers.values()))))
     asked = f"recipe=RECIPE checkpoint=CHECKPOINT eval.split={split} eval.final_count={count} {' '.join(again)}"
     commands = [
         *(["# the answers", f"python -m eval_hooks.run {asked}"] if again else []),
+        *(["# their vote; RECORDS: what that wrote", "python -m eval_hooks.votes records=RECORDS"] if voted else []),
         "# this page; the same numbers as text and JSON",
         f"python -m eval_hooks.report {' '.join(chosen)} recipe=RECIPE",
         f"python -m eval_hooks.diagnose {' '.join(chosen)}",

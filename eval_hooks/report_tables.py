@@ -36,7 +36,7 @@ def scores_section(numbers: Mapping[str, PartNumbers]) -> str:
             cells = [_cell(part.scores.get(entry)) for entry in shown]
             cells.insert(1, "<td></td>")
             cells += [f"<td>{percent(count / n)}</td>" for count in (part.summary.invalid, part.summary.truncated)]
-            cells += [f"<td>{part.summary.completion_tokens / n:.0f}</td>", f"<td>{_counted(part)}</td>"]
+            cells += [f"<td>{part.summary.completion_tokens / n:.0f}</td>", f"<td>{part.summary.counted}</td>"]
             rows += f'<tr class="own"><th scope="row">{escaped(name)}</th>{"".join(cells)}</tr>\n'
             rows += "".join(_reference_row(part, reference, shown) for reference in part.references)
         head = _head("", shown[0], "beyond", *shown[1:], "invalid", "cut", "tokens", "n")
@@ -45,11 +45,6 @@ def scores_section(numbers: Mapping[str, PartNumbers]) -> str:
     note = "beyond: the model's score beyond that guesser's. cut: at the token limit. tokens: of an answer, on average."
     note += f" published: {', '.join(sources)}, of other puzzles of the kind." if sources else ""
     return f'<section><h2>Scores</h2>\n{"".join(sections)}<p class="note">{escaped(note)}</p></section>\n'
-
-
-def _counted(part: PartNumbers) -> str:
-    puzzles = part.primary.n
-    return f"{part.summary.n}" if puzzles == part.summary.n else f"{part.summary.n} of {puzzles} puzzles"
 
 
 def _reference_row(part: PartNumbers, reference: Reference, entries: Sequence[str]) -> str:

@@ -109,6 +109,16 @@ def test_the_mean_beyond_chance_ranks_not_the_mean(runs):
     assert score.low < score.mean < score.high
 
 
+def test_references_take_no_line_of_a_ranked_row_in_the_terminal(runs):
+    for index in range(12):
+        folder = runs(f"run-{index:02d}", some(index / 64))
+    (board,) = make(folder).boards
+    shown = leaderboard.table(board).splitlines()
+    assert [line.split()[0] for line in shown[2:12]] == [f"run-{index:02d}" for index in range(11, 1, -1)]
+    assert "random" in shown[-2]
+    assert shown[-1] == "... 2 more with a rank"
+
+
 def test_equal_scores_share_a_rank(runs):
     runs("a", some(0.5))
     runs("b", some(0.5))
