@@ -145,11 +145,10 @@ def table(summary: Summary) -> str:
         entries = [e for e in TASKS[task].entries if any(part.counts[e] for part in parts)]
         primary = parts[0].primary
         entries.sort(key=lambda entry: entry != primary)
-        # names of two words take two lines, so that all of JigShape's columns fit 120 characters
         counts = ["n", "puzzles"] if any(part.n != part.puzzles for part in parts) else ["n"]
-        words = [("", "", task)] + [
-            name.partition("_") for name in (*counts, *entries, "invalid", "truncated", "tokens")
-        ]
+        names = (*counts, *entries, "invalid", "truncated", "tokens")
+        # names of two words take two lines, so that all of JigShape's columns fit 120 characters
+        words = [("", "", task)] + [name.partition("_") for name in names]
         header = [[upper if lower else "" for upper, _, lower in words], [lower or upper for upper, _, lower in words]]
         rows = [line for line in header if any(line)] + _rows(parts, counts, entries)
         blocks.append("\n".join([aligned(rows), *_reasons(parts)]))
@@ -164,16 +163,8 @@ def _rows(parts: Sequence[PartSummary], counts: Sequence[str], entries: Sequence
         counted = [str(part.n), str(part.puzzles)][: len(counts)]
         rows.append([part.part, *counted, *scores, *shares, f"{part.completion_tokens / part.n:.0f}"])
         for guesser, expected in part.baselines.items():
-            rows.append(
-                [
-                    f"  {guesser}",
-                    *([""] * len(counts)),
-                    *(_percent(expected.get(entry)) for entry in entries),
-                    "",
-                    "",
-                    "",
-                ]
-            )
+            scores = [_percent(expected.get(entry)) for entry in entries]
+            rows.append([f"  {guesser}", *[""] * len(counts), *scores, "", "", ""])
     return rows
 
 

@@ -115,6 +115,14 @@ def test_a_command_to_copy_runs_nothing_that_a_record_names(answered, page_of):
     assert shlex.split(line)[-2:] == ["split=eval; rm -rf ~ reboot #'", "count=1"]
 
 
+def test_a_report_of_votes_tells_how_the_answers_are_asked_and_voted_on(answered, page_of):
+    _, page = page_of(answered(1, protocol="sampled t=1 p=1 vote of 8"))
+    lines = page.words.splitlines()
+    asked = next(at for at, line in enumerate(lines) if "-m eval_hooks.run " in line)
+    assert "eval.samples=8" in lines[asked].split()
+    assert lines[asked + 2] == "python -m eval_hooks.votes records=RECORDS"
+
+
 def test_parts_that_share_photos_and_seeds_are_compared_puzzle_by_puzzle(answered):
     records = answered(3, TWINS, "data.parts.missing=null")
     wrong = json.dumps({str(i): c for i, c in enumerate(records[0].target["cells"][::-1])})
