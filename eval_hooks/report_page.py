@@ -25,6 +25,7 @@ from eval_hooks.report_tables import (
     by_task,
     charts_section,
     clip,
+    clip_shown,
     interval,
     invalid_section,
     one_line,
@@ -35,6 +36,8 @@ from eval_hooks.report_tables import (
 from tasks import TASKS, Message
 
 _MOST_TEXT = 6000
+_TEXT_BYTES = 400_000
+"""Of all completions together; as much for prompts."""
 
 
 class Drawn(NamedTuple):
@@ -164,23 +167,30 @@ def _image(image: Drawn, alt: str, kind: str) -> str:
 def _gallery(gallery: Mapping[str, Sequence[Shown]], no_photos: str) -> str:
     missing = f'<p class="bad">Without pictures of photos: {escaped(no_photos)}.</p>\n' if no_photos else ""
     sections = ""
+    most_bytes = _TEXT_BYTES // max(1, sum(map(len, gallery.values())))
     for part, cases in gallery.items():
         articles, seen = "", set[str]()
         for shown in cases:
-            articles += _case(shown, seen, no_photos)
+            articles += _case(shown, seen, no_photos, most_bytes)
         sections += f"<h3>{escaped(part)}</h3>\n{articles}"
     return f"<section><h2>Answers</h2>\n{missing}{sections}</section>\n"
 
 
-def _case(shown: Shown, seen: set[str], no_photos: str) -> str:
-    """A case; prompts in `seen` stand further up already, others are added to it."""
+def _case(shown: Shown, seen: set[str], no_photos: str, most_bytes: int) -> str:
+    """A case; prompts in `seen` stand further up already, others are added to it.
+
+    Args:
+        most_bytes: of its completion, and of its prompt.
+    """
     record = shown.case.record
     primary = TASKS[record.task].primary
     sample = f", sample {record.sample}" if record.sample else ""
     title = f"{shown.case.kind}: puzzle {record.index}{sample}, {primary} {percent(record.scores[primary])}"
     invalid = f'<p class="bad">invalid: {one_line(record.invalid)}</p>\n' if record.invalid is not None else ""
     images = "".join(_image(image, "the answer, drawn", "drawn") for image in shown.images)
-    lacking = f'<p class="note">No picture: {escaped(shown.lacking)}.</p>\n' if shown.lacking and not no_photos else ""
+    lacking = ""
+    if shown.lacking and not no_photos:
+        lacking = f'<p class="note">No picture: {escaped(clip(shown.lacking, 300))}.</p>\n'
     scores = ", ".join(f"{entry} {percent(score)}" for entry, score in record.scores.items())
     photo, key = (escaped(clip(each, MOST_NAME)) for each in (record.photo_id or "none", record.key))
     facts = (
@@ -188,18 +198,20 @@ def _case(shown: Shown, seen: set[str], no_photos: str) -> str:
         f"{record.seed}, key {key}"
     )
     return (
-        f"<article>\n<h4>{escaped(title)}</h4>\n{invalid}{images}{lacking}{_prompt(shown.messages, seen)}"
+        f"<article>\n<h4>{escaped(title)}</h4>\n{invalid}{images}{lacking}{_prompt(shown.messages, seen, most_bytes)}"
         f"<details open><summary>completion, {len(record.text):,} characters</summary>"
-        f'<p class="text answer">{escaped(clip(record.text, _MOST_TEXT))}</p></details>\n'
+        f'<p class="text answer">{clip_shown(record.text, min(_MOST_TEXT, most_bytes))}</p></details>\n'
         f'<p class="note">{facts}</p>\n</article>\n'
     )
 
 
-def _prompt(messages: Sequence[Message], seen: set[str]) -> str:
+def _prompt(messages: Sequence[Message], seen: set[str], most_bytes: int) -> str:
     if not messages:
         return ""
+    most_bytes //= len(messages)
     turns = "".join(
-        f'<p class="role">{escaped(m["role"])}</p>\n<p class="text">{escaped(_said(m))}</p>\n' for m in messages
+        f'<p class="role">{escaped(m["role"])}</p>\n<p class="text">{clip_shown(_said(m), most_bytes)}</p>\n'
+        for m in messages
     )
     if turns in seen:
         return '<p class="note">prompt: the same as above</p>\n'

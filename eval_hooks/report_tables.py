@@ -214,6 +214,16 @@ def one_line(text: str) -> str:
     return escaped(" ".join(clip(text, MOST_NAME).split()))
 
 
+def clip_shown(text: str, most_bytes: int) -> str:
+    """A text escaped: of it as much as takes so many bytes on the page, and how much is left out."""
+    size = 0
+    for at, character in enumerate(text):
+        size += len(escaped(character).encode())
+        if size > most_bytes:
+            return f"{escaped(text[:at])} … and {len(text) - at:,} more characters"
+    return escaped(text)
+
+
 def clip(text: str, most: int) -> str:
     """The text's beginning, and how much is left out."""
     return text if len(text) <= most else f"{text[:most]} … and {len(text) - most:,} more characters"

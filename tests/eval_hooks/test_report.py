@@ -11,6 +11,7 @@ from eval_hooks.records import score_completion, write_records
 from eval_hooks.report import main
 from eval_hooks.report_chart import Series, curve
 from eval_hooks.report_numbers import Place, pairs, part_numbers, places
+from eval_hooks.report_tables import clip_shown
 from recipes.loader import to_yaml
 
 HOSTILE = '</script><img src=x onerror="document.title=1"> <!-- \x1b[2J \ud800 \u202e'
@@ -217,6 +218,22 @@ def test_a_thousand_records_are_less_than_five_megabytes(answered, page_of):
     assert len(many) == 1000
     text, _ = page_of(many, "cases=20")
     assert len(text.encode()) < 5_000_000
+
+
+def test_texts_of_escapes_alone_and_any_number_of_cases_stay_below_five_megabytes(answered, page_of, caplog):
+    some = answered(2, texts=["\U000e0001" * 3000] * 4)
+    many = [dataclasses.replace(record, sample=sample) for record in some for sample in range(61)]
+    text, page = page_of(many, "cases=1000", recipe=False)
+    assert len(text.encode()) < 5_000_000
+    assert len(page.of("article")) == 240
+    assert "40 of each kind are shown" in caplog.text
+
+
+def test_a_text_is_clipped_by_what_it_takes_on_the_page():
+    assert clip_shown("<b>", 9) == "&lt;b&gt;"
+    assert clip_shown("<b>", 8) == "&lt;b … and 1 more characters"
+    assert clip_shown("中中", 3) == "中 … and 1 more characters"
+    assert clip_shown("\ud800", 3) == " … and 1 more characters"
 
 
 @pytest.mark.browser
