@@ -73,7 +73,7 @@ def charts_section(numbers: Mapping[str, PartNumbers]) -> str:
         what = f"{primary} of {task} by part: the same numbers as in the table of scores"
         chart = curve([place.part for place in placed], [place.joined for place in placed], series, what)
         charts.append(f"<h3>{escaped(task)}: {escaped(primary)} by part</h3>\n{chart}")
-    note = "Lines join parts that differ in numbers alone."
+    note = "Lines join parts that differ in one number alone."
     return f'<section><h2>Curve</h2>\n{"".join(charts)}<p class="note">{note}</p></section>\n'
 
 

@@ -169,15 +169,22 @@ def test_published_figures_stand_beside_puzzles_of_their_kind_alone(answered):
     assert [r for r in part_numbers("4x4", votes, {}).references if r.kind == "published"] == []
 
 
-def test_a_line_joins_parts_that_differ_in_a_whole_number_and_no_others(answered):
+def test_lines_join_parts_that_differ_in_one_number_alone(answered):
     own = next(iter(numbers_of(answered(1)).values()))
 
     def part(**changes):
-        return dataclasses.replace(own, spec={"grid": 4, "shape": True, "piece_px": None} | changes)
+        return dataclasses.replace(own, spec={"grid": 4, "clues": 0, "shape": True, "noise": 0.0} | changes)
 
-    numbers = {"big": part(grid=8), "straight": part(shape=False), "small": part(), "huge": part(grid=16, piece_px=9)}
-    assert places(numbers) == [
-        Place("small", False), Place("big", True), Place("huge", True), Place("straight", False),
+    grids = {"big": part(grid=8), "straight": part(shape=False), "small": part(), "huge": part(grid=16)}
+    curve = [Place("small", False), Place("big", True), Place("huge", True)]
+    assert places(grids) == [*curve, Place("straight", False)]
+    assert places(grids | {"loud": part(grid=16, noise=9.0), "odd": part(grid=2, clues=1, noise=1.0)}) == [
+        *curve, Place("straight", False), Place("loud", False), Place("odd", False),
+    ]  # fmt: skip
+    hints = {"c32": part(grid=8, clues=32), "c16": part(grid=8, clues=16), "c48": part(grid=8, clues=48)}
+    assert places(grids | hints) == [
+        Place("big", False), Place("c16", True), Place("c32", True), Place("c48", True), Place("straight", False),
+        Place("small", False), Place("huge", True),
     ]  # fmt: skip
     assert places({"a": part(), "b": part()}) == [Place("a", False), Place("b", False)]
 
