@@ -109,7 +109,10 @@ def table(board: Board) -> str:
         score = board.score(row)
         if score is None:
             continue
-        name = f"{row.run[-40:]}{' (best)' if row.best else ''}" if row.run else f"  {one_line(row.model, 40)}"
+        name = f"  {one_line(row.model, 40)}"
+        if row.run:  # which has several models where they have no steps, as people's
+            name = row.run[-40:] + (f", {one_line(row.model, 40)}" if row.step is None else "")
+            name += " (best)" if row.best else ""
         means = [percent(value) for value in (score.mean, score.low, score.high)[: 3 if score.n else 1]]
         place = ["" if number is None else str(number) for number in (row.rank, row.step)]
         rows.append([name, *place, *means, *[""] * (3 - len(means)), str(row.n or "")])

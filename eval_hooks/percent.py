@@ -7,7 +7,7 @@ from typing import Literal
 
 
 def percent(share: float, sign: Literal["", "+"] = "") -> str:
-    """With one digit after the point. 0.0, 100.0 and -100.0 stand for just these: what is near is 0.1 or 99.9 at most.
+    """With one digit after the point. 0.0 and 100.0 stand for exactly none and all: what is between is 0.1 to 99.9.
 
     Args:
         share: a mean, the end of an interval, or a difference of such.

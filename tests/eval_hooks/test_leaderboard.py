@@ -214,6 +214,7 @@ def test_each_person_in_a_folder_has_a_best_row(runs):
     assert [(row.model, row.best) for row in board.rows if row.kind == "run"] == [
         ("human-ann", True), ("human-bob", True),
     ]  # fmt: skip
+    assert "people, human-bob (best)" in leaderboard.table(board)
 
 
 def test_rows_with_the_same_puzzles_bear_the_same_sign(runs):
