@@ -81,12 +81,7 @@ def _has_all(kind: BoardKind, of: BoardKind) -> bool:
 
 
 def _board(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Entrant]], solved: Solved) -> Board:
-    own = [
-        entrant._replace(parts={part.name: entrant.parts[part.name] for part in kind.parts})
-        for other, entrants in kinds.items()
-        if _has_all(other, kind)
-        for entrant in entrants
-    ]
+    own = _own(kind, kinds)
     asked = {
         part.name: {answer.key: answer.spec for entrant in own for answer in entrant.parts[part.name]}
         for part in kind.parts
@@ -107,6 +102,25 @@ def _board(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Entrant]], solved
     # on a tie a reference comes first: it is what a run must beat
     placed = sorted([*references(kind, asked, chances, solved), *ranked], key=value, reverse=True)
     return replace(board, rows=tuple(placed))
+
+
+def _own(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Entrant]]) -> list[Entrant]:
+    """Who answered a board's parts, by these parts alone.
+
+    Of a checkpoint that is there twice, as its further parts were scored by two versions, or asked with other specs
+    under the same name, the one with more answers.
+    """
+    found: dict[tuple[str, str, int | None], Entrant] = {}
+    for other, entrants in kinds.items():
+        for entrant in entrants if _has_all(other, kind) else ():
+            cut = entrant._replace(parts={part.name: entrant.parts[part.name] for part in kind.parts})
+            place = (cut.run, cut.model, cut.step)
+            found[place] = max(found.get(place, cut), cut, key=_num_answers)
+    return list(found.values())
+
+
+def _num_answers(entrant: Entrant) -> int:
+    return sum(map(len, entrant.parts.values()))
 
 
 def _row(entrant: Entrant, chances: Mapping[str, Chance]) -> Row:

@@ -151,6 +151,13 @@ def test_a_checkpoint_that_was_asked_more_keeps_its_row_on_the_board_of_all(runs
     assert [(each.step, each.reason) for each in further.apart] == [(200, "no records of part hard")]
 
 
+def test_a_checkpoint_whose_further_part_has_two_versions_has_one_row_on_a_board_without_it(runs):
+    cell = {"part": "cell", "task": "piece_cell", "spec": {"puzzle": JIGSAW}}
+    runs("one", [*some(0.5), *some(0.5, **cell, version=1), *some(0.6, **cell, version=2)])
+    found = make(runs("two", some(0.4))).boards
+    assert [ranked(board) for board in found if len(board.kind.parts) == 1] == [[(1, "one", 1), (2, "two", 1)]]
+
+
 def test_an_answer_in_two_files_of_a_run_counts_once(runs):
     folder = runs("one", some(0.5, 3), "step-000001")
     runs("one", some(0.5, 8))
