@@ -77,7 +77,7 @@ class Row:
     """4 hex digits: rows with the same answered the very same puzzles."""
     rank: int | None = None
     best: bool = False
-    """The run's best on this board, judged by the puzzles that all its rows answered."""
+    """The run's best on this board, judged by the puzzles that all its rows answered, trials apart."""
     note: str = ""
 
     @property

@@ -17,6 +17,7 @@ from data_mix.scores import Scores
 from eval_hooks.baselines import solved_or_nothing
 from eval_hooks.evaluate import evaluate, plan_batches
 from eval_hooks.model_card import or_warn, write_card
+from eval_hooks.percent import percent
 from eval_hooks.pictures import write_pictures
 from eval_hooks.records import Record, read_records, write_records
 from eval_hooks.run_files import checkpoint_folders, evaluated_steps, keep_best, pictures_folder, records_file
@@ -156,7 +157,7 @@ class EvalCallback(TrainerCallback):
         title = f"{'final ' if name == 'final' else ''}evaluation at step {step} ({records[0].split} split, %)"
         tqdm.write(f"\n{title}\n{table(summary)}")
         if best:
-            tqdm.write(f"best so far: step {best.step}, mean primary {100 * best.score:.1f}")
+            tqdm.write(f"best so far: step {best.step}, mean primary {percent(best.score)}")
         tqdm.write("")
         return summary
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eval_hooks.paired import Difference, compare_scores
+from eval_hooks.percent import percent
 from eval_hooks.record_parts import giver_of, read_parts
 from eval_hooks.records import Giver, Record
 from eval_hooks.run_records import Answer, answer_of, one_line
@@ -125,8 +126,8 @@ def table(parts: Sequence[PartComparison]) -> str:
     said = []
     for part in parts:
         for entry, found in part.entries.items():
-            scores = [f"{100 * score:.1f}" for score in (found.one, found.other)]
-            reach = [f"{100 * score:+.1f}" for score in (found.difference, found.low, found.high)]
+            scores = [percent(score) for score in (found.one, found.other)]
+            reach = [percent(score, "+") for score in (found.difference, found.low, found.high)]
             name = part.part if entry == part.primary else ""
             rows.append([name, entry, str(found.n), *scores, *reach, _p(found.p), found.test])
         if part.only_one or part.only_other:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from eval_hooks.aggregate import DISPLACEMENT, Aggregate, Said
+from eval_hooks.percent import percent
 from eval_hooks.records import printable
 from recipes.text_table import aligned
 
@@ -35,7 +36,7 @@ def _column(name: str, parts: Sequence[Aggregate]) -> list[str] | None:
     shares = [_share(name, said) for said in parts]
     if all(share is None for share in shares):
         return None
-    return [*_heading(name), "%", *("-" if share is None else f"{100 * share:.1f}" for share in shares)]
+    return [*_heading(name), "%", *("-" if share is None else percent(share) for share in shares)]
 
 
 def _share(name: str, said: Aggregate) -> float | None:
@@ -80,4 +81,4 @@ def _texts(part: str, aggregated: Aggregate, primary: str) -> list[str]:
 
 
 def _told(said: Said, scored: bool) -> str:
-    return f"{said.count} ({100 * said.score:.1f})" if scored else str(said.count)
+    return f"{said.count} ({percent(said.score)})" if scored else str(said.count)

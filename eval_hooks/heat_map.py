@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from eval_hooks.percent import percent
+
 _PAPER = (255, 255, 255)
 _INK = (32, 32, 32)
 _LINE = (215, 215, 215)
@@ -42,7 +44,7 @@ def displacement_map(counts: Sequence[Sequence[int]], title: str) -> Image.Image
     elsewhere[middle, middle] = 0
     most = _rounded_up(float(elsewhere.max()))
     cell = max(12, min(100, 672 // side))
-    in_place = f"{100 * shares[middle, middle]:.1f} % are in the right cell (framed)"
+    in_place = f"{percent(float(shares[middle, middle]))} % are in the right cell (framed)"
     note = f"{in_place}; colours: share of all that are placed; white: never"
     page, draw = _page(side * cell, title, note)
     font = ImageFont.load_default(size=min(15, 0.34 * cell))
@@ -72,7 +74,7 @@ def fits_map(across: Sequence[Sequence[float]], down: Sequence[Sequence[float]],
     grid = len(across)
     cell = max(20, min(160, 672 // grid))
     mean = float(np.mean([*np.ravel(across), *np.ravel(down)]))
-    note = f"a tab faces a blank at {100 * mean:.1f} % of the edges between cells; dark: it does in most answers"
+    note = f"a tab faces a blank at {percent(mean)} % of the edges between cells; dark: it does in most answers"
     page, draw = _page(grid * cell, title, note)
     for row, column in np.ndindex(grid, grid):
         left, top = _LEFT_PX + column * cell, _TOP_PX + row * cell
@@ -159,12 +161,12 @@ def _rounded_up(share: float) -> float:
 
 def _percent(share: float) -> str:
     """In percent, short; neither 0 nor 100 unless it is that exactly."""
-    percent = 100 * share
-    if 0 < percent < 0.1:
+    size = 100 * share
+    if 0 < size < 0.1:
         return "<.1"
-    if 99 < percent < 100:
-        return f"{min(percent, 99.9):.1f}"
-    return f"{percent:.1f}" if 0 < percent < 9.95 else f"{percent:.0f}"
+    if 99 < size < 100:
+        return f"{min(size, 99.9):.1f}"
+    return f"{size:.1f}" if 0 < size < 9.95 else f"{size:.0f}"
 
 
 def _color(share: float) -> tuple[int, int, int]:

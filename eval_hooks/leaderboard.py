@@ -18,6 +18,7 @@ from eval_hooks.baselines import read_solved
 from eval_hooks.board import Board
 from eval_hooks.leaderboard_page import page, title
 from eval_hooks.leaderboard_text import markdown, table_csv
+from eval_hooks.percent import percent
 from eval_hooks.ranking import boards
 from eval_hooks.run_records import Found, Skipped, one_line, read_runs
 from eval_hooks.summary import Solved
@@ -101,17 +102,21 @@ def write(made: Leaderboard, out: Path) -> list[Path]:
 
 
 def table(board: Board) -> str:
-    """The first rows of a board for a terminal."""
+    """The first ranked rows of a board for a terminal, and the references below."""
     rows = [["", "#", "step", "score", "low", "high", "puzzles"]]
-    for row in board.rows[:_SHOWN]:
+    ranked = [row for row in board.rows if row.kind == "run"]
+    for row in [*ranked[:_SHOWN], *(row for row in board.rows if row.kind != "run")]:
         score = board.score(row)
         if score is None:
             continue
-        name = f"{row.run[-40:]}{' (best)' if row.best else ''}" if row.run else f"  {one_line(row.model, 40)}"
-        means = [f"{100 * value:.1f}" for value in (score.mean, score.low, score.high)[: 3 if score.n else 1]]
+        name = f"  {one_line(row.model, 40)}"
+        if row.run:  # which has several models where they have no steps, as people's
+            name = row.run[-40:] + (f", {one_line(row.model, 40)}" if row.step is None else "")
+            name += " (best)" if row.best else ""
+        means = [percent(value) for value in (score.mean, score.low, score.high)[: 3 if score.n else 1]]
         place = ["" if number is None else str(number) for number in (row.rank, row.step)]
         rows.append([name, *place, *means, *[""] * (3 - len(means)), str(row.n or "")])
-    left_out = f"\n... {len(board.rows) - _SHOWN} more" if len(board.rows) > _SHOWN else ""
+    left_out = f"\n... {len(ranked) - _SHOWN} more with a rank" if len(ranked) > _SHOWN else ""
     return f"{title(board)}\n{aligned(rows)}{left_out}"
 
 

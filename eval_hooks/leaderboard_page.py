@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from eval_hooks.board import CHANCE, Board, PartKind, Row
 from eval_hooks.intervals import Estimate
+from eval_hooks.percent import percent
 from eval_hooks.run_records import Skipped, one_line
 from tasks import TASKS
 
@@ -222,12 +223,11 @@ def _plain_cell(value: int | None) -> _Cell:
 def _number(score: Estimate | None, *, whisker: bool = False) -> _Cell:
     if score is None:
         return _Cell("-", "")
-    mean, low, high = (100 * value for value in score[:3])
-    interval = f"<small>{low:.1f} to {high:.1f}</small>" if score.n else ""
+    interval = f"<small>{percent(score.low)} to {percent(score.high)}</small>" if score.n else ""
     if whisker:
-        left, right = (min(100.0, max(0.0, value)) for value in (low, high))
+        left, right = (100 * min(1.0, max(0.0, value)) for value in (score.low, score.high))
         interval += f'<div class="whisker"><i style="left:{left:.1f}%;width:{right - left:.1f}%"></i></div>'
-    return _Cell(f"{mean:.1f}{interval}", f"{score.mean:.6f}")
+    return _Cell(f"{percent(score.mean)}{interval}", f"{score.mean:.6f}")
 
 
 _NAMES = (

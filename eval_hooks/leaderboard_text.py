@@ -11,6 +11,7 @@ from html import escape
 from eval_hooks.board import CHANCE, Board, Row
 from eval_hooks.intervals import Estimate
 from eval_hooks.leaderboard_page import title
+from eval_hooks.percent import percent
 from eval_hooks.run_records import Skipped, one_line
 from tasks import TASKS
 
@@ -61,7 +62,7 @@ def _table(board: Board) -> Iterator[str]:
             name,
             model,
             "" if row.step is None else str(row.step),
-            *map(percent, [board.score(row), *means]),
+            *map(mean_and_interval, [board.score(row), *means]),
             f"{row.n} {row.puzzles}" if row.n else "",
         ]
         yield table_line(cells)
@@ -72,12 +73,12 @@ def table_line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def percent(score: Estimate | None) -> str:
+def mean_and_interval(score: Estimate | None) -> str:
     """A mean with its interval, if it has one; "-" for none."""
     if score is None:
         return "-"
-    interval = f" ({100 * score.low:.1f} to {100 * score.high:.1f})" if score.n else ""
-    return f"{100 * score.mean:.1f}{interval}"
+    interval = f" ({percent(score.low)} to {percent(score.high)})" if score.n else ""
+    return f"{percent(score.mean)}{interval}"
 
 
 def as_written(text: str) -> str:

@@ -16,8 +16,9 @@ from huggingface_hub.utils import validate_repo_id
 
 from eval_hooks.board import CHANCE, PartResult, over_parts, part_result
 from eval_hooks.intervals import LEVEL, Estimate
-from eval_hooks.leaderboard_text import as_written, percent, table_line
-from eval_hooks.protocol import asked_again
+from eval_hooks.leaderboard_text import as_written, mean_and_interval, table_line
+from eval_hooks.percent import percent
+from eval_hooks.protocol import asked_again, of_votes
 from eval_hooks.published import Figure, published
 from eval_hooks.records import Record, printable
 from eval_hooks.run_records import one_line
@@ -153,7 +154,7 @@ def _scores(
 ) -> Iterator[str]:
     beyond = over_parts(results).get(CHANCE)
     if beyond is not None:
-        score = f"**{percent(beyond)} %** beyond {CHANCE} guessing, (x - c) / (1 - c)"
+        score = f"**{mean_and_interval(beyond)} %** beyond {CHANCE} guessing, (x - c) / (1 - c)"
         yield f"Mean over the parts of the primary score: {score}: 0 for a guesser, 100 for all right."
     for task in dict.fromkeys(own.task for own in summary.values()):
         yield "\n".join(_table(task, parts, summary, results))
@@ -181,11 +182,13 @@ def _table(
     yield table_line([":---", *["---:"] * (len(shown) + 3)])
     for name, result in own.items():
         told = summary[name]
-        shares = [f"{100 * count / told.n:.1f}" for count in (told.invalid, told.truncated)]
-        yield table_line([_written(name), str(told.n), *(percent(result.entries.get(e)) for e in shown), *shares])
+        shares = [percent(count / told.n) for count in (told.invalid, told.truncated)]
+        yield table_line(
+            [_written(name), told.counted, *(mean_and_interval(result.entries.get(e)) for e in shown), *shares]
+        )
         figures = {model: figure.means for model, figure in _published(task, parts[name]).items()}
         for reference, means in (told.baselines | figures).items():
-            cells = [percent(_exactly(means.get(entry))) for entry in shown]
+            cells = [mean_and_interval(_exactly(means.get(entry))) for entry in shown]
             yield table_line([f"*{as_written(reference)}*", "", *cells, "", ""])
 
 
@@ -216,7 +219,9 @@ def _asked(parts: Mapping[str, Sequence[Record]]) -> Iterator[str]:
 def _again(records: Sequence[Record]) -> Iterator[str]:
     """The command that asks and scores again, for protocols that it knows."""
     first = records[0]
-    words = asked_again(first.protocol, 1 + max(record.sample for record in records))
+    voted = of_votes(first.protocol)
+    protocol, samples = voted or (first.protocol, 1 + max(record.sample for record in records))
+    words = asked_again(protocol, samples)
     if not words:
         return
     words += [f"eval.split={one_line(first.split)}", f"eval.final_count={1 + max(r.index for r in records)}"]
@@ -225,6 +230,9 @@ def _again(records: Sequence[Record]) -> Iterator[str]:
         "FOLDER (photos that lie elsewhere: `data.photos.folder=DIR`):"
     )
     yield _fenced(f"python -m eval_hooks.run recipe=recipe.yaml checkpoint=FOLDER {shlex.join(words)}", "sh")
+    if voted:
+        yield f"That asks for the {samples} answers to each puzzle. Their vote, RECORDS being the file that it names:"
+        yield _fenced("python -m eval_hooks.votes records=RECORDS", "sh")
 
 
 _LIMITS = """\

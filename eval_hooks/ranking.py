@@ -1,7 +1,7 @@
 """Boards out of entrants: who is ranked against whom, and who stands apart.
 
 A row's score is the mean over the board's parts of its primary score beyond chance, (x - c) / (1 - c). Answers of other
-task versions, splits, protocols, parts or specs come to another board.
+task versions, splits, protocols or specs come to another board; those of further parts do not count.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from eval_hooks.baselines import PROTOCOL as OF_PROGRAMS
@@ -36,23 +36,29 @@ from tasks import TASKS
 
 
 def boards(entrants: Iterable[Entrant], solved: Solved) -> list[Board]:
-    """One board for each set of parts that somebody answered; who lacks parts of a larger one is named there, too.
+    """One board for each set of parts that somebody answered, with all who answered these, by these alone.
 
     Args:
         solved: what programs earned, by puzzle. Programs among the entrants get no board.
+
+    Returns:
+        Those with the most rows first. Who lacks parts of a board is named there, too.
     """
     kinds: dict[BoardKind, list[Entrant]] = {}
     for each in entrants:
         if each.protocol != OF_PROGRAMS:
             kinds.setdefault(_kind(each), []).append(each)
-    return [_board(kind, kinds, solved) for kind in sorted(kinds, key=_place)]
+    made = [_board(kind, kinds, solved) for kind in kinds]
+    return sorted(made, key=_place)
 
 
-def _place(kind: BoardKind) -> tuple[Any, ...]:
-    """Large boards first, of alike ones the published protocol's, then that of the newest versions."""
+def _place(board: Board) -> tuple[Any, ...]:
+    """Of alike ones the larger first, then the published protocol's, then that of the newest versions."""
+    kind = board.kind
     names = [_natural(part.name) for part in kind.parts]
     versions = [-part.version for part in kind.parts]
-    return -len(kind.parts), names, kind.protocol != GREEDY.name, kind.protocol, kind.split, versions, kind
+    by_kind = (-len(kind.parts), names, kind.protocol != GREEDY.name, kind.protocol, kind.split, versions, kind)
+    return -sum(row.kind == "run" for row in board.rows), *by_kind
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -69,8 +75,13 @@ def _kind(entrant: Entrant) -> BoardKind:
     return BoardKind(entrant.split, entrant.protocol, tuple(parts))
 
 
+def _has_all(kind: BoardKind, of: BoardKind) -> bool:
+    """Whether its puzzles include those of the other, asked and scored alike."""
+    return (kind.split, kind.protocol) == (of.split, of.protocol) and set(of.parts) <= set(kind.parts)
+
+
 def _board(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Entrant]], solved: Solved) -> Board:
-    own = kinds[kind]
+    own = _own(kind, kinds)
     asked = {
         part.name: {answer.key: answer.spec for entrant in own for answer in entrant.parts[part.name]}
         for part in kind.parts
@@ -93,6 +104,25 @@ def _board(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Entrant]], solved
     return replace(board, rows=tuple(placed))
 
 
+def _own(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Entrant]]) -> list[Entrant]:
+    """Who answered a board's parts, by these parts alone.
+
+    Of a checkpoint that is there twice, as its further parts were scored by two versions, or asked with other specs
+    under the same name, the one with more answers.
+    """
+    found: dict[tuple[str, str, int | None], Entrant] = {}
+    for other, entrants in kinds.items():
+        for entrant in entrants if _has_all(other, kind) else ():
+            cut = entrant._replace(parts={part.name: entrant.parts[part.name] for part in kind.parts})
+            place = (cut.run, cut.model, cut.step)
+            found[place] = max(found.get(place, cut), cut, key=_num_answers)
+    return list(found.values())
+
+
+def _num_answers(entrant: Entrant) -> int:
+    return sum(map(len, entrant.parts.values()))
+
+
 def _row(entrant: Entrant, chances: Mapping[str, Chance]) -> Row:
     parts = {
         name: part_result(answers[0].task, ((answer.key, answer.scores) for answer in answers), chances[name])
@@ -104,24 +134,39 @@ def _row(entrant: Entrant, chances: Mapping[str, Chance]) -> Row:
 
 
 def _best(rows: Sequence[Entrant], chances: Mapping[str, Chance]) -> set[int]:
-    """The index of each run's best row. The earlier step wins a tie.
+    """The index of each run's best row; what has no step is no checkpoint, and each model has a best. The earlier step
+    wins a tie.
 
     Rows are judged by the puzzles that all of the run's rows answered, where there are such in every part: a checkpoint
-    that was lucky on few must not beat one that did well on many.
+    that was lucky on few must not beat one that did well on many. Trials are left out, as they leave few to judge by.
     """
-    runs: dict[str, list[int]] = {}
+    runs: dict[tuple[str, str | None], list[int]] = {}
     for index, entrant in enumerate(rows):
-        runs.setdefault(entrant.run, []).append(index)
+        runs.setdefault((entrant.run, entrant.model if entrant.step is None else None), []).append(index)
     best = set()
     for indices in runs.values():
-        keys = {
-            part: set.intersection(*({answer.key for answer in rows[index].parts[part]} for index in indices))
-            for part in rows[indices[0]].parts
-        }
-        common = keys if all(keys.values()) else None
-        scores = {index: _score_on(common, rows[index], chances) for index in indices}
+        keys = {index: _keys(rows[index]) for index in indices}
+        indices = _no_trials(keys)
+        common = {part: set.intersection(*(keys[index][part] for index in indices)) for part in chances}
+        judged_by = common if all(common.values()) else None
+        scores = {index: _score_on(judged_by, rows[index], chances) for index in indices}
         best.add(max(indices, key=lambda index: (scores[index], -(rows[index].step or 0))))
     return best
+
+
+def _keys(entrant: Entrant) -> dict[str, set[str]]:
+    return {part: {answer.key for answer in answers} for part, answers in entrant.parts.items()}
+
+
+def _no_trials(keys: Mapping[int, Mapping[str, set[str]]]) -> list[int]:
+    """The rows without those that have, in some part, fewer than a fifth of the median row's puzzles.
+
+    Not of the most: a final evaluation has 250 where those of checkpoints have 32.
+    """
+    parts = next(iter(keys.values()))
+    least = {part: median(len(own[part]) for own in keys.values()) / 5 for part in parts}
+    kept = [index for index, own in keys.items() if all(len(own[part]) >= least[part] for part in parts)]
+    return kept or list(keys)
 
 
 def _score_on(keys: Mapping[str, set[str]] | None, entrant: Entrant, chances: Mapping[str, Chance]) -> float:
@@ -136,7 +181,7 @@ def _score_on(keys: Mapping[str, set[str]] | None, entrant: Entrant, chances: Ma
 
 def _apart(kind: BoardKind, kinds: Mapping[BoardKind, Sequence[Entrant]]) -> Iterator[Apart]:
     for other, entrants in kinds.items():
-        if (other.split, other.protocol) == (kind.split, kind.protocol) and set(other.parts) < set(kind.parts):
+        if other != kind and _has_all(kind, other):
             missing = ", ".join(part.name for part in kind.parts if part not in other.parts)
             for entrant in entrants:
                 yield Apart(entrant.run, entrant.model, entrant.step, f"no records of part {missing}")

@@ -10,6 +10,7 @@ run's folder. Where they cannot be, the page is without pictures and says why.
 from __future__ import annotations
 
 import hashlib
+import logging
 import platform
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from data_mix.images import BadPhoto
 from data_mix.photos import FilePhoto, find_photos
 from eval_hooks.baselines import read_solved
 from eval_hooks.data_urls import lossy
-from eval_hooks.gallery import Case, choose, drawn_answer, pose_again
+from eval_hooks.gallery import KINDS, Case, choose, drawn_answer, pose_again
 from eval_hooks.record_parts import giver_of, read_parts
 from eval_hooks.records import Giver, Record
 from eval_hooks.report_numbers import Pair, PartNumbers, pairs, part_numbers
@@ -35,18 +36,23 @@ from recipes.loader import RecipeError, to_yaml
 from recipes.schema import Recipe
 from tasks import TASKS
 
+logger = logging.getLogger(__name__)
+
 USAGE = """\
 usage: python -m eval_hooks.report records=FILE [out=FILE.html] [part=NAME] [model=NAME] [cases=2] [recipe=NAME ...]
   records     a file of scored answers, as runs keep them in records/; of one model and step
   out         where the page is written; default: the records' name with .html, beside them
   part        report this part alone
   model       report the answers of this model, or program, alone
-  cases       how many of the worst, the best and of other answers are shown for each part
+  cases       how many of the worst, the best and of other answers are shown for each part; a page has at
+              most 240
   recipe      names the photos (data.photos) that the puzzles are cut from again; default: the run's own"""
 
 _OWN = ("records", "out", "part", "model", "cases")
-_PICTURE_BYTES = 2_800_000
-"""Of all pictures together, so that a page can be sent by mail."""
+_MOST_CASES = 240
+"""On a page, so that it can be sent by mail; so are the next two."""
+_PICTURE_BYTES = 2_200_000
+"""Of all pictures together."""
 _MOST_BYTES = 160_000
 _LIBRARIES = ("torch", "transformers", "numpy", "pillow")
 
@@ -102,7 +108,10 @@ def make_page(request: Request) -> str:
     solved = read_solved()
     numbers: dict[str, PartNumbers] = {part: part_numbers(part, records, solved) for part, records in parts.items()}
     found: list[Pair] = pairs(parts, numbers)
-    chosen = {part: choose(records, TASKS[records[0].task].primary, request.cases) for part, records in parts.items()}
+    cases = min(request.cases, max(1, _MOST_CASES // (len(KINDS) * len(parts))))
+    if cases < request.cases:
+        logger.warning("cases: %s of each kind are shown, a page has %s answers at most", cases, _MOST_CASES)
+    chosen = {part: choose(records, TASKS[records[0].task].primary, cases) for part, records in parts.items()}
     photos, no_photos = _photos(request, parts)
     return page(giver, numbers, found, _drawn(chosen, photos), no_photos, _origin(request, giver))
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from data_mix.document import escaped
 from eval_hooks.intervals import Estimate
+from eval_hooks.percent import percent
 
 _LEFT, _RIGHT, _TOP, _HEIGHT, _BELOW = 44, 12, 12, 260, 34
 _STEP = 140
@@ -101,7 +102,7 @@ def _drawn(at: int, series: Series, joined: Sequence[bool], num_series: int) -> 
             marks.append(
                 f'<line class="whisker" x1="{x:.1f}" x2="{x:.1f}" y1="{_y(point.low):.1f}" y2="{_y(point.high):.1f}"/>'
             )
-        told = f"{series.name}: {100 * point.mean:.1f} %"
+        told = f"{series.name}: {percent(point.mean)} %"
         marks.append(f"<g>{_mark(at, series, x, y)}<title>{escaped(told)}</title></g>")
     return f'<g class="{_class(at, series)}"><path class="line" d="{path}"/>{"".join(marks)}</g>'
 

@@ -137,34 +137,27 @@ def _by_origin(records: Sequence[Record], entry: str) -> dict[str, float]:
 
 
 def places(numbers: Mapping[str, PartNumbers]) -> list[Place]:
-    """The parts of one task in the order of a chart: such that differ in whole numbers alone, as in their grid, are a
-    curve over the first of these that none shares; others stand for themselves."""
-    families: dict[str, list[str]] = {}
+    """The parts of one task in the order of a chart: such that differ in one number alone, as their grid, are a curve
+    over it. A part is on one curve, the longest that it could be on; others stand for themselves."""
+    families: dict[str, dict[float, str]] = {}
     for part, own in numbers.items():
-        families.setdefault(json.dumps({k: v for k, v in own.spec.items() if not _number(v)}), []).append(part)
-    placed = []
-    for names in families.values():
-        specs = [numbers[name].spec for name in names]
-        axis = next(
-            (field for field, value in specs[0].items() if _whole(value) and _tells_apart(field, specs)),
-            None,
-        )
-        ordered = names if axis is None else sorted(names, key=lambda name: int(numbers[name].spec[axis]))
-        placed += [Place(name, axis is not None and at > 0) for at, name in enumerate(ordered)]
-    return placed
-
-
-def _tells_apart(field: str, specs: Sequence[Mapping[str, Any]]) -> bool:
-    values = [spec.get(field) for spec in specs]
-    return all(map(_whole, values)) and len(set(values)) == len(values)
-
-
-def _number(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+        for field, value in own.spec.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                shared = json.dumps([field, {name: each for name, each in own.spec.items() if name != field}])
+                families.setdefault(shared, {}).setdefault(value, part)
+    curves: dict[str, list[str]] = {}
+    while True:
+        left = [{value: part for value, part in own.items() if part not in curves} for own in families.values()]
+        longest = max(left, key=len, default={})
+        if len(longest) < 2:
+            break
+        curve = [longest[value] for value in sorted(longest)]
+        curves |= dict.fromkeys(curve, curve)
+    placed: dict[str, Place] = {}
+    for part in numbers:
+        for at, name in enumerate(curves.get(part, [part])):
+            placed.setdefault(name, Place(name, at > 0))
+    return list(placed.values())
 
 
 def _flat(fields: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,8 @@ from eval_hooks.data_urls import lossless
 from eval_hooks.gallery import Case
 from eval_hooks.heat_map import displacement_map, fits_map
 from eval_hooks.intervals import Estimate, estimate_beyond_chance, mean_of
-from eval_hooks.protocol import asked_again
+from eval_hooks.percent import percent
+from eval_hooks.protocol import asked_again, of_votes
 from eval_hooks.records import Giver
 from eval_hooks.report_numbers import Pair, PartNumbers
 from eval_hooks.report_tables import (
@@ -24,6 +25,7 @@ from eval_hooks.report_tables import (
     by_task,
     charts_section,
     clip,
+    clip_shown,
     interval,
     invalid_section,
     one_line,
@@ -34,6 +36,8 @@ from eval_hooks.report_tables import (
 from tasks import TASKS, Message
 
 _MOST_TEXT = 6000
+_TEXT_BYTES = 400_000
+"""Of all completions together; as much for prompts."""
 
 
 class Drawn(NamedTuple):
@@ -117,7 +121,7 @@ def _headline(numbers: Mapping[str, PartNumbers]) -> str:
             which = over if len(known) == len(own) else f"mean over {len(known)} of {len(own)} parts"
             tiles.append((f"beyond {escaped(guesser)}, {which}", mean_of(known)))
     told = "".join(
-        f'<div class="tile"><b>{100 * score.mean:.1f}</b><span>{interval(score)}</span><p>{name}</p></div>'
+        f'<div class="tile"><b>{percent(score.mean)}</b><span>{interval(score)}</span><p>{name}</p></div>'
         for name, score in tiles
     )
     note = "Beyond a guesser who earns c, a score x is (x - c) / (1 - c): 0 for the guesser, 100 for all right."
@@ -163,42 +167,51 @@ def _image(image: Drawn, alt: str, kind: str) -> str:
 def _gallery(gallery: Mapping[str, Sequence[Shown]], no_photos: str) -> str:
     missing = f'<p class="bad">Without pictures of photos: {escaped(no_photos)}.</p>\n' if no_photos else ""
     sections = ""
+    most_bytes = _TEXT_BYTES // max(1, sum(map(len, gallery.values())))
     for part, cases in gallery.items():
         articles, seen = "", set[str]()
         for shown in cases:
-            articles += _case(shown, seen, no_photos)
+            articles += _case(shown, seen, no_photos, most_bytes)
         sections += f"<h3>{escaped(part)}</h3>\n{articles}"
     return f"<section><h2>Answers</h2>\n{missing}{sections}</section>\n"
 
 
-def _case(shown: Shown, seen: set[str], no_photos: str) -> str:
-    """A case; prompts in `seen` stand further up already, others are added to it."""
+def _case(shown: Shown, seen: set[str], no_photos: str, most_bytes: int) -> str:
+    """A case; prompts in `seen` stand further up already, others are added to it.
+
+    Args:
+        most_bytes: of its completion, and of its prompt.
+    """
     record = shown.case.record
     primary = TASKS[record.task].primary
     sample = f", sample {record.sample}" if record.sample else ""
-    title = f"{shown.case.kind}: puzzle {record.index}{sample}, {primary} {100 * record.scores[primary]:.1f}"
+    title = f"{shown.case.kind}: puzzle {record.index}{sample}, {primary} {percent(record.scores[primary])}"
     invalid = f'<p class="bad">invalid: {one_line(record.invalid)}</p>\n' if record.invalid is not None else ""
     images = "".join(_image(image, "the answer, drawn", "drawn") for image in shown.images)
-    lacking = f'<p class="note">No picture: {escaped(shown.lacking)}.</p>\n' if shown.lacking and not no_photos else ""
-    scores = ", ".join(f"{entry} {100 * score:.1f}" for entry, score in record.scores.items())
+    lacking = ""
+    if shown.lacking and not no_photos:
+        lacking = f'<p class="note">No picture: {escaped(clip(shown.lacking, 300))}.</p>\n'
+    scores = ", ".join(f"{entry} {percent(score)}" for entry, score in record.scores.items())
     photo, key = (escaped(clip(each, MOST_NAME)) for each in (record.photo_id or "none", record.key))
     facts = (
         f"{scores}; {record.completion_tokens} tokens, {one_line(record.finish_reason)}; photo {photo}, seed "
         f"{record.seed}, key {key}"
     )
     return (
-        f"<article>\n<h4>{escaped(title)}</h4>\n{invalid}{images}{lacking}{_prompt(shown.messages, seen)}"
+        f"<article>\n<h4>{escaped(title)}</h4>\n{invalid}{images}{lacking}{_prompt(shown.messages, seen, most_bytes)}"
         f"<details open><summary>completion, {len(record.text):,} characters</summary>"
-        f'<p class="text answer">{escaped(clip(record.text, _MOST_TEXT))}</p></details>\n'
+        f'<p class="text answer">{clip_shown(record.text, min(_MOST_TEXT, most_bytes))}</p></details>\n'
         f'<p class="note">{facts}</p>\n</article>\n'
     )
 
 
-def _prompt(messages: Sequence[Message], seen: set[str]) -> str:
+def _prompt(messages: Sequence[Message], seen: set[str], most_bytes: int) -> str:
     if not messages:
         return ""
+    most_bytes //= len(messages)
     turns = "".join(
-        f'<p class="role">{escaped(m["role"])}</p>\n<p class="text">{escaped(_said(m))}</p>\n' for m in messages
+        f'<p class="role">{escaped(m["role"])}</p>\n<p class="text">{clip_shown(_said(m), most_bytes)}</p>\n'
+        for m in messages
     )
     if turns in seen:
         return '<p class="note">prompt: the same as above</p>\n'
@@ -235,7 +248,7 @@ def _reproduce(giver: Giver, numbers: Mapping[str, PartNumbers], origin: Origin)
         "protocol": giver.protocol,
         "split": giver.split,
         "tasks": tasks,
-        "parts": ", ".join(f"{name} ({part.summary.n})" for name, part in numbers.items()),
+        "parts": ", ".join(f"{name} ({part.summary.counted})" for name, part in numbers.items()),
         "records": f"{origin.file}, {origin.num_bytes:,} bytes, SHA-256 {origin.digest}",
         "page made with": ", ".join(f"{name} {version}" for name, version in origin.versions.items()),
     }
@@ -243,10 +256,12 @@ def _reproduce(giver: Giver, numbers: Mapping[str, PartNumbers], origin: Origin)
     # split and the words are data of others, and these lines are made to be copied into a shell
     split, *chosen = (shlex.quote(" ".join(clip(each, _MOST_TEXT).split())) for each in (giver.split, *origin.chosen))
     count = max(part.primary.n for part in numbers.values())
-    again = asked_again(giver.protocol, max(part.summary.n // part.primary.n for part in numbers.values()))
+    voted = of_votes(giver.protocol)
+    again = asked_again(*(voted or (giver.protocol, max(p.summary.n // p.primary.n for p in numbers.values()))))
     asked = f"recipe=RECIPE checkpoint=CHECKPOINT eval.split={split} eval.final_count={count} {' '.join(again)}"
     commands = [
         *(["# the answers", f"python -m eval_hooks.run {asked}"] if again else []),
+        *(["# their vote; RECORDS: what that wrote", "python -m eval_hooks.votes records=RECORDS"] if voted else []),
         "# this page; the same numbers as text and JSON",
         f"python -m eval_hooks.report {' '.join(chosen)} recipe=RECIPE",
         f"python -m eval_hooks.diagnose {' '.join(chosen)}",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from data_mix.document import escaped
 from eval_hooks.intervals import Estimate, beyond_chance
+from eval_hooks.percent import percent
 from eval_hooks.report_chart import Series, curve
 from eval_hooks.report_numbers import Pair, PartNumbers, Reference, places
 from eval_hooks.several import NOTE
@@ -34,8 +35,8 @@ def scores_section(numbers: Mapping[str, PartNumbers]) -> str:
             n = part.summary.n
             cells = [_cell(part.scores.get(entry)) for entry in shown]
             cells.insert(1, "<td></td>")
-            cells += [f"<td>{100 * count / n:.1f}</td>" for count in (part.summary.invalid, part.summary.truncated)]
-            cells += [f"<td>{part.summary.completion_tokens / n:.0f}</td>", f"<td>{_counted(part)}</td>"]
+            cells += [f"<td>{percent(count / n)}</td>" for count in (part.summary.invalid, part.summary.truncated)]
+            cells += [f"<td>{part.summary.completion_tokens / n:.0f}</td>", f"<td>{part.summary.counted}</td>"]
             rows += f'<tr class="own"><th scope="row">{escaped(name)}</th>{"".join(cells)}</tr>\n'
             rows += "".join(_reference_row(part, reference, shown) for reference in part.references)
         head = _head("", shown[0], "beyond", *shown[1:], "invalid", "cut", "tokens", "n")
@@ -46,18 +47,13 @@ def scores_section(numbers: Mapping[str, PartNumbers]) -> str:
     return f'<section><h2>Scores</h2>\n{"".join(sections)}<p class="note">{escaped(note)}</p></section>\n'
 
 
-def _counted(part: PartNumbers) -> str:
-    puzzles = part.primary.n
-    return f"{part.summary.n}" if puzzles == part.summary.n else f"{part.summary.n} of {puzzles} puzzles"
-
-
 def _reference_row(part: PartNumbers, reference: Reference, entries: Sequence[str]) -> str:
     means = [reference.means.get(entry) for entry in entries]
-    cells = [f"<td>{'-' if mean is None else f'{100 * mean:.1f}'}</td>" for mean in means]
+    cells = [f"<td>{'-' if mean is None else percent(mean)}</td>" for mean in means]
     chance = reference.means.get(part.summary.primary)
     beyond = None if chance is None else beyond_chance(part.primary.mean, chance)
     cells.insert(
-        1, f"<td>{100 * beyond:+.1f}</td>" if reference.kind == "guesser" and beyond is not None else "<td></td>"
+        1, f"<td>{percent(beyond, '+')}</td>" if reference.kind == "guesser" and beyond is not None else "<td></td>"
     )
     name = f"{escaped(reference.name)} <small>{reference.kind}</small>"
     return f'<tr class="ref"><th scope="row">{name}</th>{"".join(cells)}<td colspan="4"></td></tr>\n'
@@ -77,7 +73,7 @@ def charts_section(numbers: Mapping[str, PartNumbers]) -> str:
         what = f"{primary} of {task} by part: the same numbers as in the table of scores"
         chart = curve([place.part for place in placed], [place.joined for place in placed], series, what)
         charts.append(f"<h3>{escaped(task)}: {escaped(primary)} by part</h3>\n{chart}")
-    note = "Lines join parts that differ in numbers alone."
+    note = "Lines join parts that differ in one number alone."
     return f'<section><h2>Curve</h2>\n{"".join(charts)}<p class="note">{note}</p></section>\n'
 
 
@@ -115,13 +111,13 @@ def _bar(score: Estimate | None, guessers: Mapping[str, float | None]) -> str:
     if score is None:
         return "<td>-</td>"
     ticks = "".join(
-        f'<i class="tick" style="left:{100 * mean:.1f}%" title="{escaped(name)} {100 * mean:.1f}"></i>'
+        f'<i class="tick" style="left:{100 * mean:.1f}%" title="{escaped(name)} {percent(mean)}"></i>'
         for name, mean in guessers.items()
         if mean is not None
     )
     low, high = 100 * max(0.0, score.low), 100 * min(1.0, score.high)
     return (
-        f"<td>{100 * score.mean:.1f} <small>({interval(score)})</small>"
+        f"<td>{percent(score.mean)} <small>({interval(score)})</small>"
         f'<div class="bar"><i class="fill" style="width:{100 * score.mean:.1f}%"></i>'
         f'<i class="reach" style="left:{low:.1f}%;width:{high - low:.1f}%"></i>{ticks}</div></td>'
     )
@@ -134,7 +130,7 @@ def several_section(numbers: Mapping[str, PartNumbers]) -> str:
         for place, (what, found) in enumerate(part.several.rows() if part.several else ()):
             head = escaped(name) if place == 0 else ""
             reach = f"<small>({interval(found)})</small>"
-            cells = f"<td>{escaped(what)}</td><td>{100 * found.mean:.1f} {reach}</td><td>{found.n}</td>"
+            cells = f"<td>{escaped(what)}</td><td>{percent(found.mean)} {reach}</td><td>{found.n}</td>"
             rows += f'<tr{_own_class(place == 0)}><th scope="row">{head}</th>{cells}</tr>\n'
     if not rows:
         return ""
@@ -154,12 +150,13 @@ def pairs_section(pairs: Sequence[Pair]) -> str:
         for entry, found in pair.differences.items():
             first = entry == pair.primary
             name = f"{escaped(pair.base)} against {escaped(pair.twin)}<br><small>{escaped(changed)}</small>"
-            reach = f"{100 * found.low:+.1f} to {100 * found.high:+.1f}"
+            difference = percent(found.difference, "+")
+            reach = f"{percent(found.low, '+')} to {percent(found.high, '+')}"
             p = "&lt; .001" if found.p < 0.001 else f"{found.p:.3f}"
             rows += (
                 f'<tr{_own_class(first)}><th scope="row">{name if first else ""}</th><td>{escaped(entry)}</td>'
-                f"<td>{100 * found.one:.1f}</td><td>{100 * found.other:.1f}</td>"
-                f"<td>{100 * found.difference:+.1f} <small>({reach})</small></td><td>{p}</td><td>{found.n}</td></tr>\n"
+                f"<td>{percent(found.one)}</td><td>{percent(found.other)}</td>"
+                f"<td>{difference} <small>({reach})</small></td><td>{p}</td><td>{found.n}</td></tr>\n"
             )
     head = _head("", "entry", "first", "second", "difference", "p", "n")
     note = (
@@ -179,10 +176,11 @@ def invalid_section(numbers: Mapping[str, PartNumbers]) -> str:
     for name, part in numbers.items():
         for reason, count in part.summary.invalid_reasons.items():
             n = part.summary.n
-            share = 100 * count / n
+            share = count / n
             rows += (
                 f'<tr><th scope="row">{escaped(name)}</th><td>{one_line(reason)}</td><td>{count} of {n}</td>'
-                f'<td>{share:.1f}<div class="bar"><i class="fill" style="width:{share:.1f}%"></i></div></td></tr>\n'
+                f'<td>{percent(share)}<div class="bar"><i class="fill" style="width:{100 * share:.1f}%"></i></div></td>'
+                "</tr>\n"
             )
     if not rows:
         return "<section><h2>Invalid answers</h2>\n<p>There are none.</p></section>\n"
@@ -203,17 +201,27 @@ def _head(*names: str) -> str:
 def _cell(score: Estimate | None) -> str:
     if score is None:
         return "<td>-</td>"
-    return f"<td>{100 * score.mean:.1f}<br><small>{interval(score)}</small></td>"
+    return f"<td>{percent(score.mean)}<br><small>{interval(score)}</small></td>"
 
 
 def interval(score: Estimate) -> str:
     """In percent."""
-    return f"{100 * score.low:.1f} to {100 * score.high:.1f}"
+    return f"{percent(score.low)} to {percent(score.high)}"
 
 
 def one_line(text: str) -> str:
     """A short text out of a record, escaped and on one line."""
     return escaped(" ".join(clip(text, MOST_NAME).split()))
+
+
+def clip_shown(text: str, most_bytes: int) -> str:
+    """A text escaped: of it as much as takes so many bytes on the page, and how much is left out."""
+    size = 0
+    for at, character in enumerate(text):
+        size += len(escaped(character).encode())
+        if size > most_bytes:
+            return f"{escaped(text[:at])} … and {len(text) - at:,} more characters"
+    return escaped(text)
 
 
 def clip(text: str, most: int) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from eval_hooks.percent import percent
 from eval_hooks.records import Record, from_line, read_records, to_line, write_records
 from eval_hooks.run_records import one_line
 from recipes.command import CommandLine, run_command
@@ -162,7 +163,7 @@ def table(rescored: Rescored, examples: int = 3) -> str:
 
 def _mean(entry: str, records: Sequence[Record]) -> str:
     scores = [score for record in records if isinstance(score := record.scores.get(entry), int | float)]
-    return f"{100 * fmean(scores):.1f}" if scores else "-"
+    return percent(fmean(scores)) if scores else "-"
 
 
 def _example(change: Change, primary: str) -> str:

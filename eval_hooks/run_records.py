@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -45,13 +46,22 @@ class Skipped(NamedTuple):
     reason: str
 
 
+class Held(NamedTuple):
+    """Answers of one kind in a file: who gave them, and to what."""
+
+    giver: Giver
+    part: str
+    version: int
+    spec: str
+
+
 class Found(NamedTuple):
     """What a folder of runs holds."""
 
     entrants: list[Entrant]
     skipped: list[Skipped]
-    files: list[Path]
-    """Those that were read."""
+    files: dict[Path, Counter[Held]]
+    """Those that were read, and how many answers of each kind are in them."""
 
 
 def one_line(text: str, most: int = 120) -> str:
@@ -63,7 +73,8 @@ def one_line(text: str, most: int = 120) -> str:
 def read_runs(folder: Path) -> Found:
     """Read records/*.jsonl of all run folders in `folder`, at any depth; `folder` may be a run's own.
 
-    Where two files of a run hold the same answer (the last checkpoint's and the final evaluation), it counts once.
+    Where two files of a run hold the same answer (the last checkpoint's and the final evaluation), it counts once. If
+    they score it differently, that of the file whose name comes first counts, and the other file is named.
     Files in which a part's name stands for other specs (a value changed on the command line) are apart.
 
     Raises:
@@ -75,8 +86,8 @@ def read_runs(folder: Path) -> Found:
             f"runs: got {folder}, which holds no records/*.jsonl; allowed: a folder of runs; do name one in which a "
             "run was evaluated"
         )
-    runs: dict[str, dict[Giver, list[list[Answer]]]] = {}
-    skipped, read = [], []
+    runs: dict[str, dict[Giver, list[_Answers]]] = {}
+    skipped, read = [], {}
     for path in files:
         name = one_line(path.relative_to(folder).as_posix())
         try:
@@ -88,21 +99,21 @@ def read_runs(folder: Path) -> Found:
         if torn_bytes:
             skipped.append(Skipped(name, f"its last line of {torn_bytes} bytes is unfinished; the others are used"))
         by_giver: dict[Giver, list[Answer]] = {}
+        held: Counter[Held] = Counter()
         for record, answer in zip(records, answers, strict=True):
             by_giver.setdefault(record.giver, []).append(answer)
+            held[Held(record.giver, answer.part, answer.version, answer.spec)] += 1
         givers = runs.setdefault(path.parent.parent.relative_to(folder).as_posix(), {})
-        for giver, own in by_giver.items():
-            alike = [given for given in givers.setdefault(giver, []) if _asks_alike(given, own)]
-            if alike:
-                alike[0].extend(own)
-            else:
-                givers[giver].append(own)
-        read.append(path)
+        set_aside = sum(_add(givers.setdefault(giver, []), own) for giver, own in by_giver.items())
+        if set_aside:
+            reason = f"{set_aside} of its answers are set aside: the same ones are there before them, with other scores"
+            skipped.append(Skipped(name, reason))
+        read[path] = held
     entrants = []
     for run, givers in runs.items():
         name = one_line(folder.resolve().name if run == "." else run)
         for giver, given in ((giver, given) for giver, apart in givers.items() for given in apart):
-            for parts in _by_version(given):
+            for parts in _by_version(given.values()):
                 mixed = [part for part, own in parts.items() if len({answer.task for answer in own}) > 1]
                 if mixed:
                     skipped.append(Skipped(name, f"part {one_line(mixed[0])} holds puzzles of several tasks"))
@@ -135,7 +146,21 @@ def _with_defaults(task: str, text: str) -> str:
     return json.dumps(TASKS[task].Spec.model_validate_json(text).model_dump(mode="json"), sort_keys=True)
 
 
-def _asks_alike(one: Sequence[Answer], other: Sequence[Answer]) -> bool:
+_Answers = dict[tuple[str, str, int, str, int], Answer]
+"""(part, task, version, key, sample) -> the answer."""
+
+
+def _add(apart: list[_Answers], own: Sequence[Answer]) -> int:
+    """Add a file's answers to those that its giver gave when asked alike; gives how many have other scores there."""
+    given = next((given for given in apart if _asks_alike(given.values(), own)), None)
+    if given is None:
+        given = {}
+        apart.append(given)
+    first = [given.setdefault((each.part, each.task, each.version, each.key, each.sample), each) for each in own]
+    return sum(one.scores != each.scores for one, each in zip(first, own, strict=True))
+
+
+def _asks_alike(one: Iterable[Answer], other: Iterable[Answer]) -> bool:
     """Whether no part's name stands for other specs in the one than in the other; of a dataset's some may be shared."""
     specs: tuple[dict[str, set[str]], dict[str, set[str]]] = ({}, {})
     for found, answers in zip(specs, (one, other), strict=True):
@@ -144,7 +169,7 @@ def _asks_alike(one: Sequence[Answer], other: Sequence[Answer]) -> bool:
     return all(specs[0][part] & specs[1][part] for part in specs[0].keys() & specs[1].keys())
 
 
-def _by_version(answers: Sequence[Answer]) -> Iterator[dict[str, list[Answer]]]:
+def _by_version(answers: Collection[Answer]) -> Iterator[dict[str, list[Answer]]]:
     """Part -> its answers; several times if a task was scored again after a change, as versions are never mixed.
 
     First the newest version of each task, then the one before it, and so on; of a task without one, its oldest. Not
@@ -156,8 +181,8 @@ def _by_version(answers: Sequence[Answer]) -> Iterator[dict[str, list[Answer]]]:
     newest_first = {task: sorted(found, reverse=True) for task, found in versions.items()}
     for age in range(max(map(len, newest_first.values()))):
         chosen = {(task, found[min(age, len(found) - 1)]) for task, found in newest_first.items()}
-        parts: dict[str, dict[tuple[str, int], Answer]] = {}
+        parts: dict[str, list[Answer]] = {}
         for answer in answers:
             if (answer.task, answer.version) in chosen:
-                parts.setdefault(answer.part, {}).setdefault((answer.key, answer.sample), answer)
-        yield {part: list(own.values()) for part, own in parts.items()}
+                parts.setdefault(answer.part, []).append(answer)
+        yield parts

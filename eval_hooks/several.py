@@ -10,6 +10,7 @@ from math import comb
 from typing import Any
 
 from eval_hooks.intervals import Estimate, estimate
+from eval_hooks.percent import percent
 from eval_hooks.records import Record
 from eval_hooks.rescore import scored_again
 from eval_hooks.run_records import answer_of, one_line
@@ -180,7 +181,7 @@ def table(parts: Sequence[Several]) -> str:
     for part in parts:
         rows.append([one_line(part.part), "", "", "", ""])
         for name, found in part.rows():
-            percent = (f"{100 * value:.1f}" for value in (found.mean, found.low, found.high))
+            percent = map(percent, (found.mean, found.low, found.high))
             rows.append([f"  {name}", *percent, str(found.n)])
     missing = [f"part {one_line(part.part)}: no vote ({part.no_vote})" for part in parts if part.no_vote]
     return "\n".join([aligned(rows), *missing, NOTE])

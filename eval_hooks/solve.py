@@ -17,6 +17,7 @@ import transformers
 from data_mix.images import BadPhoto, load_rgb
 from data_mix.mixture import Posed
 from eval_hooks.evaluate import evaluate
+from eval_hooks.percent import percent
 from eval_hooks.pictures import draw
 from eval_hooks.records import Record, printable
 from eval_hooks.run_files import find_checkpoint
@@ -148,7 +149,7 @@ def describe(record: Record) -> str:
         f"answer: {printable(record.text)}",
         f"valid: {'yes' if record.invalid is None else f'no, {record.invalid}'}"
         + (" (cut at the token limit)" if record.finish_reason == "length" else ""),
-        "scores: " + ", ".join(f"{entry} {100 * value:.1f} %" for entry, value in record.scores.items()),
+        "scores: " + ", ".join(f"{entry} {percent(value)} %" for entry, value in record.scores.items()),
     ]
     return "\n".join(lines)
 

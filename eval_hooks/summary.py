@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from eval_hooks.board import chance_of
+from eval_hooks.percent import percent
 from eval_hooks.records import Record
 from recipes.text_table import aligned
 from tasks import TASKS
@@ -24,6 +25,8 @@ class PartSummary:
     """The score entry that ranks."""
     n: int
     """Answers counted."""
+    puzzles: int
+    """Puzzles that they answer: fewer than n where there are several to one."""
     sums: dict[str, float]
     """Entry -> sum over the answers that it applies to, in the task's order of entries."""
     counts: dict[str, int]
@@ -45,6 +48,11 @@ class PartSummary:
     @property
     def invalid(self) -> int:
         return sum(self.invalid_reasons.values())
+
+    @property
+    def counted(self) -> str:
+        """For a person: n, and the number of puzzles where that is another."""
+        return str(self.n) if self.n == self.puzzles else f"{self.n} of {self.puzzles} puzzles"
 
 
 Solved = Mapping[tuple[str, str], Mapping[str, float]]
@@ -85,6 +93,7 @@ def _summarize_part(part: str, records: Sequence[Record], solved: Solved) -> Par
         task=task.name,
         primary=task.primary,
         n=len(records),
+        puzzles=len({r.key for r in records}),
         sums={entry: sum(r.scores[entry] for r in records if entry in r.scores) for entry in task.entries},
         counts={entry: sum(entry in r.scores for r in records) for entry in task.entries},
         invalid_reasons=dict(Counter(r.invalid for r in records if r.invalid is not None).most_common()),
@@ -136,22 +145,26 @@ def table(summary: Summary) -> str:
         entries = [e for e in TASKS[task].entries if any(part.counts[e] for part in parts)]
         primary = parts[0].primary
         entries.sort(key=lambda entry: entry != primary)
+        counts = ["n", "puzzles"] if any(part.n != part.puzzles for part in parts) else ["n"]
+        names = (*counts, *entries, "invalid", "truncated", "tokens")
         # names of two words take two lines, so that all of JigShape's columns fit 120 characters
-        words = [("", "", task)] + [name.partition("_") for name in ("n", *entries, "invalid", "truncated", "tokens")]
+        words = [("", "", task)] + [name.partition("_") for name in names]
         header = [[upper if lower else "" for upper, _, lower in words], [lower or upper for upper, _, lower in words]]
-        rows = [line for line in header if any(line)] + _rows(parts, entries)
+        rows = [line for line in header if any(line)] + _rows(parts, counts, entries)
         blocks.append("\n".join([aligned(rows), *_reasons(parts)]))
     return "\n\n".join(blocks)
 
 
-def _rows(parts: Sequence[PartSummary], entries: Sequence[str]) -> list[list[str]]:
+def _rows(parts: Sequence[PartSummary], counts: Sequence[str], entries: Sequence[str]) -> list[list[str]]:
     rows = []
     for part in parts:
         shares = [_percent(part.invalid / part.n), _percent(part.truncated / part.n)]
         scores = [_percent(part.means.get(entry)) for entry in entries]
-        rows.append([part.part, str(part.n), *scores, *shares, f"{part.completion_tokens / part.n:.0f}"])
+        counted = [str(part.n), str(part.puzzles)][: len(counts)]
+        rows.append([part.part, *counted, *scores, *shares, f"{part.completion_tokens / part.n:.0f}"])
         for guesser, expected in part.baselines.items():
-            rows.append([f"  {guesser}", "", *(_percent(expected.get(entry)) for entry in entries), "", "", ""])
+            scores = [_percent(expected.get(entry)) for entry in entries]
+            rows.append([f"  {guesser}", *[""] * len(counts), *scores, "", "", ""])
     return rows
 
 
@@ -164,7 +177,7 @@ def _reasons(parts: Sequence[PartSummary]) -> list[str]:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}"
+    return "-" if share is None else percent(share)
 
 
 def check_require(summary: Summary, require: Mapping[str, Mapping[str, float]]) -> list[str]:
@@ -182,6 +195,6 @@ def check_require(summary: Summary, require: Mapping[str, Mapping[str, float]]) 
                 missed.append(f"{where}: got no score entry {entry}; part {name} has: {', '.join(part.means)}")
             elif part.means[entry] < least:
                 missed.append(
-                    f"{where}: got {part.means[entry]:.4f} over {part.n} puzzles; required: at least {least:g}"
+                    f"{where}: got {part.means[entry]:.4f} over {part.puzzles} puzzles; required: at least {least:g}"
                 )
     return missed

@@ -22,6 +22,7 @@ import pyarrow.parquet
 
 from eval_hooks.leaderboard_text import no_formula
 from eval_hooks.records import Record, printable, read_records
+from eval_hooks.run_records import one_line
 from recipes.command import CommandLine, run_command
 from recipes.fields import problem, shown
 
@@ -93,18 +94,32 @@ def files_of(place: Path) -> list[Path]:
     return found
 
 
-def report(argv: Sequence[str]) -> str:
-    """Write the table, and say where it is."""
+def read_files(place: Path) -> tuple[list[tuple[str, list[Record]]], list[str]]:
+    """(name, records) of each file, and why others cannot be read.
+
+    Raises:
+        ValueError: there is no file that can be read.
+    """
+    files, damaged = [], []
+    for path in files_of(place):
+        try:
+            files.append((str(path.relative_to(place) if path != place else path), read_records(path).records))
+        except (ValueError, OSError) as error:
+            damaged.append(one_line(str(error), 300))
+    if not files:
+        raise ValueError("; ".join(damaged[:3]))
+    return files, damaged
+
+
+def report(argv: Sequence[str]) -> tuple[str, int]:
+    """Write the table, and say where it is, and how many files are not in it."""
     line = CommandLine(argv, ("records", "out"))
     place = Path(line.required("records", "a file or folder of records")).expanduser()
     out = Path(line.required("out", "a file to write")).expanduser()
     if line.text("out") and out.suffix not in (".parquet", ".csv"):
         line.problems.append(problem("out", shown(str(out)), "FILE.parquet or FILE.csv", "do name such a file"))
     line.without_recipe()
-    files = [
-        (str(path.relative_to(place) if path != place else path), read_records(path).records)
-        for path in files_of(place)
-    ]
+    files, damaged = read_files(place)
     table = tabulate(files)
     out.parent.mkdir(parents=True, exist_ok=True)
     aside = out.with_name(f".{out.name}.partial")
@@ -117,11 +132,20 @@ def report(argv: Sequence[str]) -> str:
     except OSError:
         aside.unlink(missing_ok=True)
         raise
-    return f"table: {out} ({table.num_rows:,} answers of {len(files)} files, {table.num_columns} columns)"
+    said = [f"left out: {reason}" for reason in damaged]
+    said.append(f"table: {out} ({table.num_rows:,} answers of {len(files)} files, {table.num_columns} columns)")
+    return "\n".join(said), len(damaged)
 
 
 def main(argv: Sequence[str]) -> int:
-    return run_command(argv, USAGE, report)
+    num_damaged = 0
+
+    def work(words: Sequence[str]) -> str:
+        nonlocal num_damaged
+        text, num_damaged = report(words)
+        return text
+
+    return run_command(argv, USAGE, work) or int(num_damaged > 0)
 
 
 if __name__ == "__main__":

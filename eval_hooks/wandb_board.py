@@ -23,8 +23,9 @@ from eval_hooks.board import Board
 from eval_hooks.intervals import Estimate
 from eval_hooks.leaderboard import Leaderboard, make
 from eval_hooks.leaderboard_page import title
-from eval_hooks.run_files import records_file
-from eval_hooks.run_records import one_line
+from eval_hooks.protocol import GREEDY
+from eval_hooks.records import Giver
+from eval_hooks.run_records import Held, one_line
 from eval_hooks.wandb_log import has_key
 from recipes.command import CommandLine, run_command
 from recipes.fields import problem, shown
@@ -141,21 +142,41 @@ def _leader(board: Board) -> dict[str, object]:
 
 def _artifacts(runs: Path, made: Leaderboard) -> Iterator[tuple[wandb.Artifact, list[str]]]:
     """An artifact for each file of records, and its aliases."""
-    best: set[tuple[str, int | None]] = set()
-    for board in reversed(made.boards):  # the largest comes last, and decides
-        for row in board.rows:
-            if row.best:
-                best = {each for each in best if each[0] != row.run} | {(row.run, row.step)}
+    best = _best_files(runs, made)
     for path in made.found.files:
-        folder = path.parent.parent
-        name = folder.relative_to(runs).as_posix()
-        name = runs.resolve().name if name == "." else name
-        steps = [step for run, step in best if run == one_line(name)]
-        chosen = [records_file(folder, step) for step in steps if step is not None]
-        is_best = bool(steps) and path == next((file for file in chosen if file.is_file()), records_file(folder, None))
+        name = _run(runs, path)
         artifact = wandb.Artifact(f"records-{_slug(name)}", type="records")
         artifact.add_file(str(path), name="records.jsonl", policy="immutable")
-        yield artifact, [_slug(path.stem), *(["best"] if is_best else [])]
+        yield artifact, [_slug(path.stem), *(["best"] if path in best else [])]
+
+
+def _run(runs: Path, file: Path) -> str:
+    """The name of the run that a file of records is in."""
+    name = file.parent.parent.relative_to(runs).as_posix()
+    return runs.resolve().name if name == "." else name
+
+
+def _best_files(runs: Path, made: Leaderboard) -> set[Path]:
+    """Of each run the file with the most answers of its best row. The board with the most rows of the run decides which
+    that is, on a tie one of the published protocol."""
+    files: dict[str, list[Path]] = {}
+    for path in made.found.files:
+        files.setdefault(one_line(_run(runs, path)), []).append(path)
+    chosen = set()
+    for run, own in files.items():
+        rows = [
+            (board.kind, [row for row in board.rows if row.kind == "run" and row.run == run]) for board in made.boards
+        ]
+        kind, ranked = max(rows, key=lambda of: (len(of[1]), of[0].protocol == GREEDY.name))
+        best = next((row for row in ranked if row.best), None)
+        if best is None:
+            continue
+        giver = Giver(best.model, best.step, kind.protocol, kind.split)
+        kinds = [Held(giver, part.name, part.version, spec) for part in kind.parts for spec in part.specs]
+        held = {path: sum(made.found.files[path][each] for each in kinds) for path in own}
+        if any(held.values()):
+            chosen.add(max(own, key=lambda path: held[path]))
+    return chosen
 
 
 def _slug(name: str) -> str:

@@ -29,6 +29,7 @@ from eval_hooks.children import StalledError, check_alive, last_lines, started, 
 from eval_hooks.held import Held, holding
 from eval_hooks.journal import Journal
 from eval_hooks.model_card import or_warn, write_card
+from eval_hooks.percent import percent
 from eval_hooks.protocol import protocol_of
 from eval_hooks.records import Giver, read_records
 from eval_hooks.run import left_to_ask
@@ -191,7 +192,7 @@ class Watch:
         log_beside(self._recipe, self._run, step, standing("eval", summary, best), records)
         return (
             f"\nevaluation at step {step} ({records[0].split} split, %)\n{table(summary)}\n"
-            f"best so far: step {best.step}, mean primary {100 * best.score:.1f}\n"
+            f"best so far: step {best.step}, mean primary {percent(best.score)}\n"
         )
 
     def _tell_missed(self, newest: int) -> None:
@@ -234,7 +235,7 @@ def watch(request: Request, say: Callable[[str], None]) -> tuple[str, bool]:
             raise
     best = read_best(request.run)
     told = [f"not judged: step {step}" for step in given_up]
-    told += [f"best: step {best.step}, mean primary {100 * best.score:.1f}"] if best else ["nothing is judged"]
+    told += [f"best: step {best.step}, mean primary {percent(best.score)}"] if best else ["nothing is judged"]
     return "\n".join(told), not given_up
 
 

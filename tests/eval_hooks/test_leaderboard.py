@@ -109,6 +109,16 @@ def test_the_mean_beyond_chance_ranks_not_the_mean(runs):
     assert score.low < score.mean < score.high
 
 
+def test_references_take_no_line_of_a_ranked_row_in_the_terminal(runs):
+    for index in range(12):
+        folder = runs(f"run-{index:02d}", some(index / 64))
+    (board,) = make(folder).boards
+    shown = leaderboard.table(board).splitlines()
+    assert [line.split()[0] for line in shown[2:12]] == [f"run-{index:02d}" for index in range(11, 1, -1)]
+    assert "random" in shown[-2]
+    assert shown[-1] == "... 2 more with a rank"
+
+
 def test_equal_scores_share_a_rank(runs):
     runs("a", some(0.5))
     runs("b", some(0.5))
@@ -116,15 +126,36 @@ def test_equal_scores_share_a_rank(runs):
     assert ranked(board) == [(1, "a", 1), (1, "b", 1), (3, "c", 1)]
 
 
+BIG = {"part": "8x8", "spec": {"grid": 8}}
+HUGE = {"part": "16x16", "spec": {"grid": 16}}
+
+
 def test_a_run_that_misses_a_part_stands_apart_and_says_why(runs):
-    both = [*some(0.5), *some(0.2, part="8x8", spec={"grid": 8})]
-    runs("whole", both)
+    runs("whole", [*some(0.5), *some(0.2, **BIG)])
     folder = runs("half", some(0.9))
-    large, small = make(folder).boards
+    small, large = make(folder).boards
     assert ranked(large) == [(1, "whole", 1)]
     assert [(each.run, each.reason) for each in large.apart] == [("half", "no records of part 8x8")]
-    assert ranked(small) == [(1, "half", 1)]
+    assert ranked(small) == [(1, "half", 1), (2, "whole", 1)]
     assert small.apart == ()
+
+
+def test_a_checkpoint_that_was_asked_more_keeps_its_row_on_the_board_of_all(runs):
+    for step, score in ((100, 0.5), (200, 0.6)):
+        folder = runs("one", [*some(score, step=step), *some(0.2, **BIG, step=step)], f"step-{step:06d}")
+    (before,) = make(folder).boards
+    runs("one", some(0.1, part="hard", spec={"grid": 12}, step=100), "one-eval-greedy-step-000100")
+    both, further = make(folder).boards
+    assert both == dataclasses.replace(before, apart=both.apart)
+    assert ranked(further) == [(1, "one", 100)]
+    assert [(each.step, each.reason) for each in further.apart] == [(200, "no records of part hard")]
+
+
+def test_a_checkpoint_whose_further_part_has_two_versions_has_one_row_on_a_board_without_it(runs):
+    cell = {"part": "cell", "task": "piece_cell", "spec": {"puzzle": JIGSAW}}
+    runs("one", [*some(0.5), *some(0.5, **cell, version=1), *some(0.6, **cell, version=2)])
+    found = make(runs("two", some(0.4))).boards
+    assert [ranked(board) for board in found if len(board.kind.parts) == 1] == [[(1, "one", 1), (2, "two", 1)]]
 
 
 def test_an_answer_in_two_files_of_a_run_counts_once(runs):
@@ -133,6 +164,16 @@ def test_an_answer_in_two_files_of_a_run_counts_once(runs):
     (board,) = make(folder).boards
     (row,) = [row for row in board.rows if row.kind == "run"]
     assert row.n == 8
+
+
+def test_answers_with_other_scores_in_a_later_file_are_set_aside_and_counted(runs):
+    runs("one", some(0.3), "a")
+    folder = runs("one", [*some(0.8)[:2], *some(0.3)[2:]], "b")
+    made = make(folder)
+    assert [row.parts["4x4"].entries["pa"].mean for row in made.boards[0].rows if row.kind == "run"] == [0.3]
+    (skipped,) = made.found.skipped
+    assert skipped.name == "one/records/b.jsonl"
+    assert skipped.reason.startswith("2 of its answers are set aside")
 
 
 def test_a_part_asked_again_with_another_spec_leaves_the_first_where_it_was(runs):
@@ -154,6 +195,33 @@ def test_the_best_of_a_run_is_judged_by_the_puzzles_that_all_its_rows_answered(r
         1: (1, False),
         2: (2, True),
     }
+
+
+def test_a_trial_on_one_puzzle_does_not_decide_which_checkpoint_is_the_best(runs):
+    lucky = [record_of(0, 1.0, step=2), *(record_of(index, 0.1, step=2) for index in range(1, 20))]
+    runs("one", some(0.5, 20, step=1), "step-000001")
+    folder = runs("one", lucky, "step-000002")
+    runs("one", some(1.0, 1, step=3), "step-000003")
+    (board,) = make(folder).boards
+    assert {row.step: row.best for row in board.rows if row.kind == "run"} == {1: True, 2: False, 3: False}
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+def test_a_checkpoint_with_few_puzzles_beside_the_final_evaluation_is_no_trial(steps, runs):
+    for step in range(1, steps):
+        runs("one", some(0.9 - step / 100, 32, step=step), f"step-{step:06d}")
+    (board,) = make(runs("one", some(0.5, 250, step=steps))).boards
+    assert [row.step for row in board.rows if row.best] == [1]
+
+
+def test_each_person_in_a_folder_has_a_best_row(runs):
+    for name, score in (("ann", 0.9), ("bob", 0.7)):
+        folder = runs("people", some(score, step=None, model=f"human-{name}", protocol="human"), name)
+    (board,) = make(folder).boards
+    assert [(row.model, row.best) for row in board.rows if row.kind == "run"] == [
+        ("human-ann", True), ("human-bob", True),
+    ]  # fmt: skip
+    assert "people, human-bob (best)" in leaderboard.table(board)
 
 
 def test_rows_with_the_same_puzzles_bear_the_same_sign(runs):
@@ -288,6 +356,16 @@ def test_the_csv_holds_every_mean_with_its_interval(runs):
     assert (own["4x4", "pa"]["mean"], own["4x4", "pa"]["n"]) == ("0.500000", "6")
     assert float(own["4x4", "pa"]["low"]) < 0.5 < float(own["4x4", "pa"]["high"])
     assert {row["low"] for row in rows if row["kind"] == "guesser"} == {""}
+
+
+def test_one_piece_of_thousands_in_a_wrong_cell_is_not_all_right_in_any_view(runs):
+    one_wrong = [record_of(0, 254 / 256, **HUGE), *(record_of(index, 1.0, **HUGE) for index in range(1, 250))]
+    (board,) = make(runs("one", one_wrong)).boards
+    assert "| 99.9 (" in markdown([board], [])
+    assert ">99.9<small>" in page([board], [])
+    assert leaderboard.table(board).splitlines()[2].split()[:5] == ["one", "(best)", "1", "1", "99.9"]
+    own = next(row for row in csv.DictReader(io.StringIO(table_csv([board]))) if row["kind"] == "run")
+    assert 0.9999 < float(own["mean"]) < 1
 
 
 def test_a_hostile_name_is_no_formula_and_breaks_no_table(runs):

@@ -132,6 +132,18 @@ def test_a_training_evaluation_is_greedy_whatever_the_recipe_asks_later(records,
     assert protocol_of(asked).name == "greedy"
 
 
+def test_a_card_of_votes_tells_how_the_answers_are_asked_and_voted_on(records, recipe_of):
+    card = made(changed(records, protocol="sampled t=0.7 p=0.9 vote of 8"), recipe_of())
+    asked, vote = re.findall(r"^```sh\n(.*?)\n```$", card, re.DOTALL | re.MULTILINE)
+    assert protocol_of(parse_request(shlex.split(asked.replace("recipe.yaml", "quickstart"))[3:]).recipe).samples == 8
+    assert vote == "python -m eval_hooks.votes records=RECORDS"
+
+
+def test_a_card_tells_answers_from_puzzles(records, recipe_of):
+    card = made([*records, *changed(records, sample=1)], recipe_of())
+    assert "| 2x2 | 6 of 3 puzzles | " in card
+
+
 def test_answers_of_people_have_no_command(records, recipe_of):
     assert "eval_hooks.run" not in made(changed(records, protocol="human"), recipe_of())
 

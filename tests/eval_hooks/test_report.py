@@ -11,6 +11,7 @@ from eval_hooks.records import score_completion, write_records
 from eval_hooks.report import main
 from eval_hooks.report_chart import Series, curve
 from eval_hooks.report_numbers import Place, pairs, part_numbers, places
+from eval_hooks.report_tables import clip_shown
 from recipes.loader import to_yaml
 
 HOSTILE = '</script><img src=x onerror="document.title=1"> <!-- \x1b[2J \ud800 \u202e'
@@ -115,6 +116,14 @@ def test_a_command_to_copy_runs_nothing_that_a_record_names(answered, page_of):
     assert shlex.split(line)[-2:] == ["split=eval; rm -rf ~ reboot #'", "count=1"]
 
 
+def test_a_report_of_votes_tells_how_the_answers_are_asked_and_voted_on(answered, page_of):
+    _, page = page_of(answered(1, protocol="sampled t=1 p=1 vote of 8"))
+    lines = page.words.splitlines()
+    asked = next(at for at, line in enumerate(lines) if "-m eval_hooks.run " in line)
+    assert "eval.samples=8" in lines[asked].split()
+    assert lines[asked + 2] == "python -m eval_hooks.votes records=RECORDS"
+
+
 def test_parts_that_share_photos_and_seeds_are_compared_puzzle_by_puzzle(answered):
     records = answered(3, TWINS, "data.parts.missing=null")
     wrong = json.dumps({str(i): c for i, c in enumerate(records[0].target["cells"][::-1])})
@@ -160,15 +169,22 @@ def test_published_figures_stand_beside_puzzles_of_their_kind_alone(answered):
     assert [r for r in part_numbers("4x4", votes, {}).references if r.kind == "published"] == []
 
 
-def test_a_line_joins_parts_that_differ_in_a_whole_number_and_no_others(answered):
+def test_lines_join_parts_that_differ_in_one_number_alone(answered):
     own = next(iter(numbers_of(answered(1)).values()))
 
     def part(**changes):
-        return dataclasses.replace(own, spec={"grid": 4, "shape": True, "piece_px": None} | changes)
+        return dataclasses.replace(own, spec={"grid": 4, "clues": 0, "shape": True, "noise": 0.0} | changes)
 
-    numbers = {"big": part(grid=8), "straight": part(shape=False), "small": part(), "huge": part(grid=16, piece_px=9)}
-    assert places(numbers) == [
-        Place("small", False), Place("big", True), Place("huge", True), Place("straight", False),
+    grids = {"big": part(grid=8), "straight": part(shape=False), "small": part(), "huge": part(grid=16)}
+    curve = [Place("small", False), Place("big", True), Place("huge", True)]
+    assert places(grids) == [*curve, Place("straight", False)]
+    assert places(grids | {"loud": part(grid=16, noise=9.0), "odd": part(grid=2, clues=1, noise=1.0)}) == [
+        *curve, Place("straight", False), Place("loud", False), Place("odd", False),
+    ]  # fmt: skip
+    hints = {"c32": part(grid=8, clues=32), "c16": part(grid=8, clues=16), "c48": part(grid=8, clues=48)}
+    assert places(grids | hints) == [
+        Place("big", False), Place("c16", True), Place("c32", True), Place("c48", True), Place("straight", False),
+        Place("small", False), Place("huge", True),
     ]  # fmt: skip
     assert places({"a": part(), "b": part()}) == [Place("a", False), Place("b", False)]
 
@@ -209,6 +225,22 @@ def test_a_thousand_records_are_less_than_five_megabytes(answered, page_of):
     assert len(many) == 1000
     text, _ = page_of(many, "cases=20")
     assert len(text.encode()) < 5_000_000
+
+
+def test_texts_of_escapes_alone_and_any_number_of_cases_stay_below_five_megabytes(answered, page_of, caplog):
+    some = answered(2, texts=["\U000e0001" * 3000] * 4)
+    many = [dataclasses.replace(record, sample=sample) for record in some for sample in range(61)]
+    text, page = page_of(many, "cases=1000", recipe=False)
+    assert len(text.encode()) < 5_000_000
+    assert len(page.of("article")) == 240
+    assert "40 of each kind are shown" in caplog.text
+
+
+def test_a_text_is_clipped_by_what_it_takes_on_the_page():
+    assert clip_shown("<b>", 9) == "&lt;b&gt;"
+    assert clip_shown("<b>", 8) == "&lt;b … and 1 more characters"
+    assert clip_shown("中中", 3) == "中 … and 1 more characters"
+    assert clip_shown("\ud800", 3) == " … and 1 more characters"
 
 
 @pytest.mark.browser

@@ -67,6 +67,14 @@ def test_the_table_has_a_row_for_the_model_and_one_per_baseline(records):
     assert any(line.startswith("missing ") for line in lines)
 
 
+def test_several_answers_to_a_puzzle_are_told_from_puzzles(records):
+    lines = table(summarize([*records, *(replace(record, sample=1) for record in records)])).splitlines()
+    assert max(map(len, lines)) <= 120
+    assert lines[1].split()[1:3] == ["n", "puzzles"]
+    assert next(line for line in lines if line.startswith("2x2")).split()[:3] == ["2x2", "6", "3"]
+    assert "puzzles" not in table(summarize(records))
+
+
 def test_an_entry_that_a_row_does_not_have_is_shown_as_a_dash(mixture_of, completion_of):
     """A 2x2 has no border and no interior piece, a 4x4 has."""
     mixture = mixture_of(1, "data.parts.4x4={task: jigshape, count: 4, spec: {grid: 4, piece_px: 22, tab_ratio: 0.3}}")

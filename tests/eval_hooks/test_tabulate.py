@@ -91,6 +91,18 @@ def test_seeds_and_scores_keep_their_values(records):
         tabulate([("a", [Record(**{**vars(records[0]), "seed": 2**64})])])
 
 
+def test_a_damaged_file_is_named_and_the_others_are_in_the_table(records, tmp_path, capsys):
+    write_records(tmp_path / "good/records/final.jsonl", records)
+    bad = tmp_path / "bad/records/final.jsonl"
+    bad.parent.mkdir(parents=True)
+    bad.write_text("{}\n")
+    assert main([f"records={tmp_path}", f"out={tmp_path / 'table.parquet'}"]) == 1
+    said = capsys.readouterr().out
+    assert f"left out: {bad}, line 1: got a line that is no record" in said
+    assert f"{len(records)} answers of 1 files" in said
+    assert list(pandas.read_parquet(tmp_path / "table.parquet")["key"]) == [record.key for record in records]
+
+
 def test_what_is_no_file_of_records_or_no_table_is_refused(records, tmp_path, capsys):
     assert main([f"records={tmp_path}", f"out={tmp_path / 'table.xlsx'}"]) == 2
     assert "FILE.parquet or FILE.csv" in capsys.readouterr().err

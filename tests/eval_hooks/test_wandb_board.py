@@ -6,8 +6,9 @@ import pytest
 import wandb
 
 from eval_hooks import leaderboard
+from eval_hooks.leaderboard import make
 from eval_hooks.records import Record, write_records
-from eval_hooks.wandb_board import main
+from eval_hooks.wandb_board import _artifacts, main
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 
@@ -73,6 +74,30 @@ def test_the_published_protocol_says_which_checkpoint_is_the_best(runs, offline_
     kept = [message.artifact for message in offline_messages(runs) if message.WhichOneof("record_type") == "artifact"]
     best = [set(each.aliases) for each in kept if each.name == "records-one" and "best" in each.aliases]
     assert [aliases - {"latest", "best"} for aliases in best] == [{"step-000001"}]
+
+
+def best_files(folder):
+    """The names of the files that bear the alias, without W&B's part of it."""
+    return {aliases[0] for _, aliases in _artifacts(folder, make(folder)) if "best" in aliases}
+
+
+def test_best_are_the_records_that_hold_the_best_row(tmp_path, monkeypatch):
+    """The last evaluation is of another step, and a later one asked the best step of one more part."""
+    monkeypatch.setattr(leaderboard, "read_solved", dict)
+    run = tmp_path / "one" / "records"
+    write_records(run / "final.jsonl", records_of(0.25, 300))
+    write_records(run / "x-step-000100.jsonl", records_of(0.75, 100))
+    write_records(run / "y-step-000100.jsonl", records_of(0.5, 100, part="8x8", spec={"grid": 8}))
+    assert best_files(tmp_path) == {"x-step-000100"}
+
+
+def test_the_board_with_the_most_rows_of_a_run_says_which_is_the_best(tmp_path, monkeypatch):
+    monkeypatch.setattr(leaderboard, "read_solved", dict)
+    run = tmp_path / "one" / "records"
+    write_records(run / "a.jsonl", records_of(0.5, 1))
+    for step, pa in ((2, 0.25), (3, 0.75)):
+        write_records(run / f"constrained-{step}.jsonl", records_of(pa, step, protocol="constrained"))
+    assert best_files(tmp_path) == {"constrained-3"}
 
 
 def test_the_leader_is_in_the_summary(runs, offline_messages):
