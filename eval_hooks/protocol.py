@@ -10,6 +10,10 @@ from models.drawing import Drawing
 from recipes.schema import Recipe
 
 
+_VOTED = re.compile(r"(.+) vote of ([1-9][0-9]{0,5})")
+_DRAWN = re.compile(r"sampled t=([0-9.e+-]+) p=([0-9.e+-]+)")
+
+
 class Protocol(NamedTuple):
     """How answers are written, and how many to each puzzle."""
 
@@ -41,16 +45,10 @@ def protocol_of(recipe: Recipe, *, served: bool = False) -> Protocol:
     return Protocol(name, Drawing(asked.temperature, asked.top_p), asked.samples)
 
 
-_VOTED = re.compile(r"(.+) vote of ([1-9][0-9]{0,5})")
-
-
 def of_votes(protocol: str) -> tuple[str, int] | None:
     """The protocol of the answers that were voted on, and how many each puzzle has; None for no vote's."""
     found = _VOTED.fullmatch(protocol)
     return (found[1], int(found[2])) if found else None
-
-
-_DRAWN = re.compile(r"sampled t=([0-9.e+-]+) p=([0-9.e+-]+)")
 
 
 def asked_again(protocol: str, samples: int) -> list[str]:

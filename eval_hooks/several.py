@@ -181,8 +181,8 @@ def table(parts: Sequence[Several]) -> str:
     for part in parts:
         rows.append([one_line(part.part), "", "", "", ""])
         for name, found in part.rows():
-            percent = map(percent, (found.mean, found.low, found.high))
-            rows.append([f"  {name}", *percent, str(found.n)])
+            shown = map(percent, (found.mean, found.low, found.high))
+            rows.append([f"  {name}", *shown, str(found.n)])
     missing = [f"part {one_line(part.part)}: no vote ({part.no_vote})" for part in parts if part.no_vote]
     return "\n".join([aligned(rows), *missing, NOTE])
 
