@@ -9,7 +9,6 @@ from typing import NamedTuple
 from models.drawing import Drawing
 from recipes.schema import Recipe
 
-
 _VOTED = re.compile(r"(.+) vote of ([1-9][0-9]{0,5})")
 _DRAWN = re.compile(r"sampled t=([0-9.e+-]+) p=([0-9.e+-]+)")
 
