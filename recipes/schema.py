@@ -295,13 +295,13 @@ class Reward(Section):
     pa: Weight = 1.0
     """Pieces on their cells, of jigshape."""
     sc: Weight = 0.125
-    """Edges that fit. At most an eighth of pa: then no swap that puts a piece right earns less, whatever the grid."""
+    """Edges that fit, of jigshape. Up to an eighth of pa no swap that puts a piece right earns less, at any grid."""
     correct: Weight = 1.0
     """Right answers, of the sub-skills and probes."""
     valid: Weight = 0.05
     """Answers in the right form. At most a tenth of what a right answer earns besides."""
     accept_unsafe_weights: bool = False
-    """Train with weights that would be refused: those under which a worse answer can earn more."""
+    """Train with weights that would be refused, as a worse answer can earn more."""
 
     @property
     def weights(self) -> dict[str, float]:

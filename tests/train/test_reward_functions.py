@@ -4,12 +4,16 @@ import json
 import re
 
 import pytest
+import torch
+from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from trl import GRPOConfig, GRPOTrainer
 from trl.trainer.utils import get_callable_name, is_async_callable
 
 from data_mix.source import Posed
+from models.load import load_model
 from recipes.loader import load_recipe
 from tasks import TASKS
 from tasks.photo import ImagePhoto
@@ -255,6 +259,26 @@ def test_trl_logs_each_function_under_its_entry_and_calls_it_directly():
     functions = reward_functions(tuple(WEIGHTS), [END])
     assert [get_callable_name(function) for function in functions] == list(WEIGHTS)
     assert not any(is_async_callable(function) for function in functions)
+
+
+def test_a_step_of_trl_s_trainer_weighs_and_logs_each_entry(in_tmp_path):
+    puzzles = [posed_as("probes", seed, kind="grid_missing", grid=2) for seed in range(2)]
+    loaded = load_model(load_recipe(["recipe=quickstart", "model=tiny_qwen3_vl"]).model, seed=0, dtype=torch.float32)
+    prompt = [{"role": "user", "content": "Which cell?"}]
+    functions = reward_functions(("pa", "correct", "valid"), [loaded.processor.tokenizer.eos_token_id])
+    args = GRPOConfig(
+        output_dir="out", reward_weights=[1.0, 1.0, 0.5], num_generations=2, per_device_train_batch_size=4,
+        max_completion_length=3, max_steps=1, logging_steps=1, save_strategy="no", report_to=[],
+        use_cpu=True, bf16=False,
+    )  # fmt: skip
+    rows = Dataset.from_list([{"prompt": prompt, **reward_columns(puzzle)} for puzzle in puzzles])
+    trainer = GRPOTrainer(loaded.model, functions, args, train_dataset=rows, processing_class=loaded.processor)
+    trainer.train()
+    logged = trainer.state.log_history[0]
+    assert logged["rewards/pa/mean"] is None
+    assert logged["reward"] == pytest.approx(logged["rewards/correct/mean"] + 0.5 * logged["rewards/valid/mean"])
+    invalid = logged["invalid/truncated"] + logged["invalid/ended"]
+    assert invalid == pytest.approx(1 - logged["rewards/valid/mean"])
 
 
 def test_a_puzzle_without_an_entry_gives_none_for_it_even_when_it_is_answered_badly():
