@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from recipes import fields
 from recipes.curriculum_checks import curriculum_problems
 from recipes.fields import did_you_mean, problem, shown
-from recipes.schema import Curriculum, Dataset, Eval, Model, Part, Recipe, SplitShares, Train
+from recipes.reward_checks import reward_problems
+from recipes.schema import Curriculum, Dataset, Eval, Model, Part, Recipe, Reward, SplitShares, Train
 from recipes.tower_checks import tower_problems
 from recipes.trainer_keys import trainer_problems
 from recipes.weighting_checks import weighting_problems
@@ -51,6 +52,9 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
     if trained:
         problems += _train_problems(trained) + tower_problems(trained, tree.get("trainer"))
         problems += _attention_problems(model, trained) + _packing_problems(model, trained) if model else []
+    reward = _as(Reward, tree["reward"]) if tree.get("reward") is not None else None
+    if reward:
+        problems += reward_problems(reward, _sound(parts))
     problems += _photos_problems(tree)
     trainer = tree.get("trainer")
     if isinstance(trainer, dict):
@@ -70,6 +74,16 @@ def _parts(tree: dict[str, Any], section: str) -> dict[str, Any]:
     inside = tree.get(section)
     parts = inside.get("parts") if isinstance(inside, dict) else None
     return parts if isinstance(parts, dict) else {}
+
+
+def _sound(parts: dict[str, Any]) -> dict[str, Part]:
+    """The parts whose task is known and whose spec is one of its specs."""
+    read = {name: _as(Part, value) for name, value in parts.items()}
+    return {
+        name: part
+        for name, part in read.items()
+        if part and part.task in TASKS and _as(TASKS[part.task].Spec, part.spec)
+    }
 
 
 def _curriculum(tree: dict[str, Any]) -> Curriculum | None:

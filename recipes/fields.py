@@ -105,6 +105,8 @@ def listing(schema: dict[str, Any], root: dict[str, Any], prefix: str = "") -> I
         mapping = inner.get("additionalProperties") if inner else None
         if inner and "properties" in inner:
             yield from listing(inner, root, f"{path}.")
+            if isinstance(mapping, dict):
+                yield f"{path}.NAME", allowed(mapping, root), ""
             continue
         default = f" [{shown(field['default'])}]" if "default" in field else ""
         about = " ".join(field.get("description", "").split())

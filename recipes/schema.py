@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 PositiveInt = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Weight = Annotated[float, Field(ge=0.0)]
 Channel = Annotated[int, Field(ge=0, le=255)]
 
 
@@ -283,6 +284,31 @@ class Eval(Section):
     """{part: {entry: least}}: after the final evaluation the command exits non-zero below it."""
 
 
+class Reward(Section):
+    """What an answer earns in GRPO: a weighted sum of score entries. Any other entry of the parts' tasks may be named
+    like these; with weight 0 it is logged and earns nothing. An entry that a part lacks does not count there, and an
+    invalid answer earns nothing at all."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Weight]
+
+    pa: Weight = 1.0
+    """Pieces on their cells, of jigshape."""
+    sc: Weight = 0.125
+    """Edges that fit, of jigshape. Up to an eighth of pa no swap that puts a piece right earns less, at any grid."""
+    correct: Weight = 1.0
+    """Right answers, of the sub-skills and probes."""
+    valid: Weight = 0.05
+    """Answers in the right form. At most a tenth of what a right answer earns besides."""
+    accept_unsafe_weights: bool = False
+    """Train with weights that would be refused, as a worse answer can earn more."""
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """{score entry: weight}, also where the weight is 0."""
+        return {name: weight for name, weight in self if name != "accept_unsafe_weights"}
+
+
 class Endpoint(Section):
     """How an OpenAI-compatible server is asked; which one, the command says."""
 
@@ -326,6 +352,8 @@ class Recipe(Section):
     model: Model
     data: Data
     train: Train = Train()
+    reward: Reward | None = None
+    """None: the recipe is of supervised training, where nothing is rewarded."""
     eval: Eval = Eval()
     endpoint: Endpoint = Endpoint()
     wandb: Wandb = Wandb()

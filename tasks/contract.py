@@ -95,7 +95,8 @@ class Task:
     """Raised whenever prompt, parse or score change; stored with every record."""
     Spec: type[Spec]
     entries: tuple[str, ...]
-    """Every score entry the task can give, in the order in which tables show them."""
+    """Every score entry the task can give, in the order in which tables show them. Every task has `valid`, 1 for an
+    answer in the right form, else 0."""
     primary: str
     """The score entry that ranks."""
     invalid_reasons: tuple[str, ...]
@@ -144,6 +145,14 @@ class Task:
     write: Callable[[Any, Any], str] | None = None
     """`write(answer, spec)`: an answer as `gold` writes it; `parse` gives it back. There is one where there is a
     `vote`, whose answer may be nobody's."""
+    unsafe: Callable[[Mapping[str, float], Any], str | None] | None = None
+    """`unsafe(weights, spec)`: what weights of a reward, by score entry, must keep to, if with these a step towards the
+    right answer can earn less; None if it cannot. There is none where no entry can pull away from that answer."""
+    partly_right: Callable[[dict[str, Any], float, np.random.Generator], str] | None = None
+    """`partly_right(target, share, rng)`: a valid answer with that share of what is asked right, the rest at random.
+    None where an answer has no parts."""
+    degenerate: Callable[[dict[str, Any], np.random.Generator], dict[str, str]] | None = None
+    """`degenerate(target, rng)`: {what it does: answer} of answers that miss the point, to try a reward on."""
     data_only: bool = False
     """Its examples come out of datasets alone: `pose` and `render` raise ValueError."""
 

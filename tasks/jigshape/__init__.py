@@ -4,6 +4,7 @@ from tasks.contract import Task
 from tasks.jigshape.answer import REASONS, gold, informative, parse, write
 from tasks.jigshape.baselines import chance
 from tasks.jigshape.boxes import boxes
+from tasks.jigshape.degenerate import degenerate, partly_right
 from tasks.jigshape.diagnosis import diagnose
 from tasks.jigshape.geometry import board
 from tasks.jigshape.grammar import grammar
@@ -13,6 +14,7 @@ from tasks.jigshape.programs import certify, solve_with_vision, solve_without_vi
 from tasks.jigshape.render import render
 from tasks.jigshape.score import ENTRIES, score
 from tasks.jigshape.spec import Spec, caution, detail
+from tasks.jigshape.swaps import unsafe
 from tasks.jigshape.vote import vote
 
 TASK = Task(
@@ -41,4 +43,7 @@ TASK = Task(
     boxes=boxes,
     vote=vote,
     write=write,
+    unsafe=unsafe,
+    partly_right=partly_right,
+    degenerate=degenerate,
 )

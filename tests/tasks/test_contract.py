@@ -60,14 +60,17 @@ def _shown(fields):
     return "-".join(_shown(value) if isinstance(value, dict) else str(value) for value in fields.values())
 
 
-each_case = pytest.mark.parametrize(
-    ("task", "spec"),
-    [
-        pytest.param(TASKS[name], TASKS[name].Spec(**fields), id=f"{name}-{_shown(fields)}")
-        for name, all_fields in SPECS.items()
-        for fields in all_fields
-    ],
-)
+CASES = [
+    pytest.param(TASKS[name], TASKS[name].Spec(**fields), id=f"{name}-{_shown(fields)}")
+    for name, all_fields in SPECS.items()
+    for fields in all_fields
+]
+each_case = pytest.mark.parametrize(("task", "spec"), CASES)
+
+
+def each_case_with(function):
+    """The cases whose task has an optional function."""
+    return pytest.mark.parametrize(("task", "spec"), [case for case in CASES if getattr(case.values[0], function)])
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +127,7 @@ def test_scores_are_known_entries_in_their_order_and_within_zero_and_one(task, s
     for row in task.chance(spec).values():
         assert list(row) == [entry for entry in task.entries if entry in task.score(own, target)]
         assert all(0 <= value <= 1 for value in row.values())
-    assert task.primary in task.entries
+    assert {task.primary, "valid"} <= set(task.entries)
 
 
 @each_case
@@ -303,6 +306,32 @@ def test_a_vote_is_an_answer_and_is_written_as_the_reference_answer(task, spec, 
     voted = task.vote(answers, spec)
     assert task.parse(task.write(voted, spec), spec) == voted
     assert task.vote([answers[0], answers[1], answers[1]], spec) == answers[1]
+
+
+@each_case_with("degenerate")
+def test_degenerate_answers_follow_from_target_and_stream_and_leave_the_target_as_it_is(task, spec, photo):
+    target = task.pose(spec, photo, 3).target
+    before = json.dumps(target)
+    one, other, another = (task.degenerate(target, np.random.default_rng(seed)) for seed in (5, 5, 6))
+    assert one == other != another
+    assert json.dumps(target) == before
+
+
+@each_case_with("partly_right")
+def test_an_answer_that_is_partly_right_is_valid_and_at_least_that_right(task, spec, photo):
+    rng = np.random.default_rng(5)
+    for seed in range(10):
+        target = task.pose(spec, photo, seed).target
+        for share in (0.0, 0.3, 1.0):
+            answer = task.parse(task.partly_right(target, share, rng), spec)
+            assert not isinstance(answer, Invalid)
+            # A whole number of parts is right, so half a part may be missing.
+            assert task.score(answer, target)[task.primary] >= share - 0.5 / len(answer) - 1e-12
+
+
+@each_case_with("unsafe")
+def test_weights_on_what_ranks_and_on_the_form_alone_are_safe(task, spec):
+    assert task.unsafe({task.primary: 1.0, "valid": 0.1}, spec) is None
 
 
 @each_case
