@@ -1,4 +1,4 @@
-"""What a run's own evaluations have found so far: what curricula and adaptive weights are decided by."""
+"""What a run has found out about its parts so far: what curricula and adaptive weights are decided by."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 
 
 class Scores:
-    """{part: mean primary score, in [0, 1]} by the optimizer step after which it was measured."""
+    """{part: mean primary score, in [0, 1]} by the optimizer step after which it was measured.
+
+    An adaptive curriculum has the mean spread of rewards within the part's groups instead.
+    """
 
     def __init__(self) -> None:
         self._by_step: dict[int, dict[str, float]] = {}

@@ -46,7 +46,8 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
     if judged:
         problems += _eval_problems(judged, evaluated)
         if curriculum := _curriculum(tree):
-            problems += curriculum_problems(curriculum, parts, evaluated, judged)
+            rewarded = tree.get("reward") is not None
+            problems += curriculum_problems(curriculum, parts, evaluated, judged, rewarded)
     if trained and judged:
         problems += weighting_problems(trained, parts, evaluated, judged)
     if trained:
@@ -55,6 +56,9 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
     reward = _as(Reward, tree["reward"]) if tree.get("reward") is not None else None
     if reward:
         problems += reward_problems(reward, _sound(parts))
+    elif tree.get("reward") is None and (tries := _inside(tree, "data", "refill_tries")):
+        allowed, advice = "0 in a recipe without reward", "do remove it, or set reward={} for GRPO"
+        problems.append(problem("data.refill_tries", shown(tries), allowed, advice))
     problems += _photos_problems(tree)
     trainer = tree.get("trainer")
     if isinstance(trainer, dict):
@@ -70,9 +74,13 @@ def _as(model: type[fields.Model], value: Any) -> fields.Model | None:
         return None
 
 
-def _parts(tree: dict[str, Any], section: str) -> dict[str, Any]:
+def _inside(tree: dict[str, Any], section: str, name: str) -> Any:
     inside = tree.get(section)
-    parts = inside.get("parts") if isinstance(inside, dict) else None
+    return inside.get(name) if isinstance(inside, dict) else None
+
+
+def _parts(tree: dict[str, Any], section: str) -> dict[str, Any]:
+    parts = _inside(tree, section, "parts")
     return parts if isinstance(parts, dict) else {}
 
 
@@ -87,9 +95,8 @@ def _sound(parts: dict[str, Any]) -> dict[str, Part]:
 
 
 def _curriculum(tree: dict[str, Any]) -> Curriculum | None:
-    data = tree.get("data")
-    given = data.get("curriculum") if isinstance(data, dict) else None
-    return _as(Curriculum, given) if given else None
+    given = _inside(tree, "data", "curriculum")
+    return _as(Curriculum, given) if given is not None else None
 
 
 def _model_problems(model: Model) -> list[str]:
@@ -274,8 +281,7 @@ def _train_problems(train: Train) -> list[str]:
 
 
 def _photos_problems(tree: dict[str, Any]) -> list[str]:
-    data = tree.get("data")
-    photos = data.get("photos") if isinstance(data, dict) else None
+    photos = _inside(tree, "data", "photos")
     if not isinstance(photos, dict):
         return []
     problems = []

@@ -146,17 +146,52 @@ class Stage(Section):
     steps: PositiveInt | None = None
     """Optimizer steps after which the next stage begins."""
     until: Annotated[dict[str, Share], Field(min_length=1)] | None = None
-    """{evaluated part: primary score}: the next stage begins when one evaluation has found all of these or more. With
-    `steps`: after so many at the latest."""
+    """{evaluated part: primary score}: the next stage begins when one evaluation has found all of these or more; in
+    GRPO, when the last groups of these parts have. With `steps`: after so many at the latest."""
+
+
+class Ladder(Section):
+    """Parts from easy to hard, of which one is active: JigShape with fewer and fewer clues, for one."""
+
+    parts: Annotated[list[str], Field(min_length=2)]
+    """The first is active at the start. A part that is not named is not trained on."""
+    up: Share = 0.8
+    """Primary score of the active part at which the next one becomes active."""
+    down: Share | None = None
+    """Primary score of the active part below which the one before becomes active again. None: never."""
+    replay: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.2
+    """Share of each step that the parts before the active one have together."""
+
+
+class Adaptive(Section):
+    """Each part's share follows how much its groups can teach: the mean spread of rewards within them."""
+
+    floor: Annotated[float, Field(gt=0.0, le=1.0)] = 0.2
+    """Least share of a part, as a fraction of an equal share. 1: shares stay equal."""
+
+
+class Groups(Section):
+    """How a GRPO run's own groups decide a curriculum."""
+
+    every: PositiveInt = 5
+    """Optimizer steps between decisions."""
+    window: PositiveInt = 32
+    """Newest groups of a part that count. A score of fewer decides nothing."""
 
 
 class Curriculum(Section):
-    """Parts' shares that change over the run. Its number of steps stays what the parts' counts make it."""
+    """Parts' shares that change over the run, by one of stages, ladder and adaptive; its number of steps stays."""
 
-    stages: Annotated[dict[str, Stage], Field(min_length=1)]
+    stages: Annotated[dict[str, Stage], Field(min_length=1)] | None = None
     """In their order; the last one lasts to the end of the run."""
+    ladder: Ladder | None = None
+    """GRPO only."""
+    adaptive: Adaptive | None = None
+    """GRPO only."""
+    groups: Groups = Groups()
+    """GRPO only; elsewhere evaluations decide."""
     lag: PositiveInt = 8
-    """Optimizer steps between an evaluation and the stage that it begins: more than are prepared ahead."""
+    """Optimizer steps between a decision and the step from which it holds: more than are prepared ahead."""
 
 
 class Data(Section):
@@ -164,6 +199,9 @@ class Data(Section):
     parts: Annotated[dict[str, Part], Field(min_length=1)]
     curriculum: Curriculum | None = None
     """None: every example of every part once per epoch."""
+    refill_tries: Annotated[int, Field(ge=0)] = 0
+    """GRPO only: how often a step asks further puzzles of the same part in place of groups whose rewards are all equal,
+    which teach nothing. 0: never."""
 
 
 # ---- training and evaluation -------------------------------------------------------------------

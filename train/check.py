@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from data_mix.mixture import Mixture
 from data_mix.order import Order
+from data_mix.phases import by_scores
 from models.flops import example_flops
 from models.lengths import Lengths, example_lengths
 from models.load import Loaded
@@ -85,9 +86,9 @@ def check_lag(curriculum: Curriculum | None, micro_steps: int, workers: int, pre
         prefetch: micro-batches that each of them prepares ahead.
 
     Raises:
-        ValueError: an evaluation could change a step whose batches are made already.
+        ValueError: a decision could change a step whose batches are made already.
     """
-    if curriculum is None or all(stage.until is None for stage in curriculum.stages.values()):
+    if curriculum is None or not by_scores(curriculum):
         return
     ahead = -(-(1 + workers * prefetch) // micro_steps)  # the loop itself holds one that it has not come to
     if curriculum.lag < ahead:
@@ -102,9 +103,15 @@ def idle_decisions(recipe: Recipe, steps: int) -> list[str]:
     every, curriculum, lines = recipe.train.checkpoint_every, recipe.data.curriculum, []
     if recipe.train.inverse_accuracy.adaptive and every >= steps:
         lines.append(f"adaptive weights stay as they are: the first evaluation is after step {every}, of {steps}")
+    if curriculum is None:
+        return lines
+    decided = every if recipe.reward is None else curriculum.groups.every
+    if curriculum.stages is None and decided + curriculum.lag >= steps:
+        start = decided + curriculum.lag
+        lines.append(f"the curriculum never changes: its first decision holds from step {start} on, of {steps}")
     start = 0
-    for name, stage in list(curriculum.stages.items())[:-1] if curriculum else ():
-        evaluated = (start // every + 1) * every
+    for name, stage in list((curriculum.stages or {}).items())[:-1]:
+        evaluated = (start // decided + 1) * decided
         ends = [start + stage.steps] if stage.steps else []
         start = min([*ends, evaluated + curriculum.lag] if stage.until else ends)
         if start >= steps:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_mix.curriculum import CurriculumOrder, draws, stage_starts, training_order
+from data_mix.curriculum import CurriculumOrder, draws, training_order
 from data_mix.mixture import training_mixture
+from data_mix.phases import stage_starts
 from data_mix.photos import find_photos
 from data_mix.scores import Scores
 from recipes.loader import load_recipe
