@@ -57,6 +57,7 @@ class GroupScores:
         self.scores = Scores()
         """For the order of prompts. Evaluations have others."""
         self._curriculum = curriculum
+        self._adaptive = curriculum.adaptive is not None
         self._parts = parts
         self._steps = 0
         self._phase_start = 0
@@ -74,32 +75,42 @@ class GroupScores:
         if step != self._steps:
             raise RuntimeError(f"groups of step {step} were added when those of step {self._steps} were due")
         self._steps += 1
-        adaptive = self._curriculum.adaptive is not None
         told = phases(self._curriculum, self._parts, self.scores)
         start = max(phase.start for phase in told if phase.start <= step)
-        if start != self._phase_start and not adaptive:
+        if start != self._phase_start and not self._adaptive:
             self._newest = {part: [] for part in self._parts}
         self._phase_start = start
         window, every = self._curriculum.groups.window, self._curriculum.groups.every
         # sorted, for which groups are the newest must not depend on the order of the processes
         for _, part, score, spread in sorted((one.position, one.part, one.score, one.spread) for one in groups):
-            self._newest[part] = [*self._newest[part], spread if adaptive else score][-window:]
+            self._newest[part] = [*self._newest[part], spread if self._adaptive else score][-window:]
         if self._steps % every == 0:
-            enough = 1 if adaptive else window
+            enough = 1 if self._adaptive else window
             found = {part: fmean(values) for part, values in self._newest.items() if len(values) >= enough}
             self.scores.add(self._steps, found)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds, as JSON: with it a run goes on as if it had never stopped."""
         return {
+            "adaptive": self._adaptive,
             "steps": self._steps,
             "phase_start": self._phase_start,
-            "newest": self._newest,
+            "newest": dict(self._newest),
             "scores": [[step, found] for step, found in self.scores],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state, before anything was added."""
+        """Go on from a state, before anything was added.
+
+        Raises:
+            ValueError: it holds spreads where this curriculum needs primary scores, or the other way round.
+        """
+        if state["adaptive"] != self._adaptive:
+            kinds = ("stages or ladder", "adaptive")
+            raise ValueError(
+                f"data.curriculum: got {kinds[self._adaptive]}; allowed: {kinds[state['adaptive']]}, which the groups "
+                "of the checkpoint were measured for; set it as it was, or start anew with model.pretrained=CHECKPOINT"
+            )
         self._steps, self._phase_start = state["steps"], state["phase_start"]
         self._newest = {part: list(state["newest"].get(part, [])) for part in self._parts}
         for step, found in state["scores"]:

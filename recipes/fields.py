@@ -83,7 +83,8 @@ def _allowed_branch(schema: dict[str, Any], root: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         if "prefixItems" in schema:
             return f"[{', '.join(allowed(item, root) for item in schema['prefixItems'])}]"
-        return f"a list, each {allowed(schema['items'], root)}" if schema.get("items") else "a list"
+        text = f"a list of at least {schema['minItems']}" if "minItems" in schema else "a list"
+        return f"{text}, each {allowed(schema['items'], root)}" if schema.get("items") else text
     if "properties" in schema:
         return f"a mapping of {', '.join(schema['properties'])}"
     text = _TYPES.get(schema.get("type", ""), "any value")

@@ -81,6 +81,13 @@ def test_a_curriculum_by_step_needs_no_lag():
             ["evaluation is after step"],
         ),
         (["recipe=mixed_grid_curriculum"], 102, []),
+        (["reward={}", "data.curriculum={adaptive: {}}"], 14, []),
+        (["reward={}", "data.curriculum={adaptive: {}}"], 13, ["its first decision holds from step 13 on, of 13"]),
+        (  # its groups decide, every 5 steps
+            ["recipe=mixed_grid_curriculum", "reward={}"],
+            14,
+            ["stage middle lasts to the end: the next begins at step 23, of 14"],
+        ),
         (["recipe=mixed_grid_curriculum"], 27, ["stage middle lasts to the end: the next begins at step 28, of 27"]),
         (["recipe=mixed_grid_curriculum"], 18, ["stage small lasts to the end: the next begins at step 18, of 18"]),
     ],
