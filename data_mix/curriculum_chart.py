@@ -8,7 +8,7 @@ from itertools import pairwise
 from data_mix.document import escaped
 from data_mix.phases import Phase
 
-_LEFT, _TOP, _WIDTH, _HEIGHT, _BELOW, _ROW = 44, 12, 720, 220, 40, 18
+_LEFT, _TOP, _WIDTH, _HEIGHT, _BELOW, _ROW = 50, 12, 720, 220, 40, 18
 _COLORS = ("#0062b1", "#c2410c", "#00805f", "#a0428a", "#8a6d00", "#0e7490", "#6b7280")
 _PAPER, _INK, _LINE = "#fff", "#1b1f24", "#d0d7de"
 
@@ -19,7 +19,7 @@ def shares_chart(phases: Sequence[Phase], parts: Sequence[str], steps: int) -> s
     Args:
         phases: as far as they are decided; the last one is drawn to the end.
         parts: bottom to top.
-        steps: of the run, so far or in all.
+        steps: of the run, so far or in all; at least 1.
     """
     areas = []
     shown = [phase for phase in phases if phase.start < steps]
@@ -47,9 +47,9 @@ def shares_chart(phases: Sequence[Phase], parts: Sequence[str], steps: int) -> s
     )
     legend = "".join(
         f'<rect x="{_LEFT}" y="{_TOP + _HEIGHT + _BELOW + at * _ROW - 10}" width="12" height="12" '
-        f'fill="{_COLORS[at % len(_COLORS)]}"/>'
+        f'fill="{_COLORS[(len(parts) - 1 - at) % len(_COLORS)]}"/>'
         f'<text x="{_LEFT + 18}" y="{_TOP + _HEIGHT + _BELOW + at * _ROW}">{escaped(part)}</text>'
-        for at, part in enumerate(parts)
+        for at, part in enumerate(reversed(parts))
     )
     width, height = _LEFT + _WIDTH + 12, _TOP + _HEIGHT + _BELOW + len(parts) * _ROW
     return (

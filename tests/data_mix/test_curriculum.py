@@ -158,3 +158,20 @@ def test_a_recipes_parts_are_drawn_from_where_they_are_in_the_mixture(in_tmp_pat
         "2x2": list(range(5)),
         "3x3": list(range(7)),
     }
+
+
+def test_reverse_clues_give_fewer_cells_as_the_score_rises_and_more_when_it_falls(in_tmp_path):
+    clued = (f"data.parts.clues{n}={{task: jigshape, spec: {{grid: 3, clues: {n}}}, count: 9}}" for n in (6, 3, 0))
+    ladder = "{parts: [clues6, clues3, clues0], up: 0.8, down: 0.2, replay: 0}"
+    recipe = load_recipe(
+        ["recipe=quickstart", *clued, "reward={}", f"data.curriculum={{ladder: {ladder}, lag: 1}}"]
+    )  # fmt: skip
+    mixture, found = training_mixture(recipe, find_photos(recipe.data.photos)), Scores()
+    order = CurriculumOrder(recipe.data.curriculum, mixture.positions(), 4, recipe.seed, found)
+    given = []
+    for score in (0.9, 0.9, 0.1, 0.5):
+        step = 2 * len(given)
+        (clues,) = {mixture[position].puzzle.spec.clues for position in order.step(step)}
+        given.append(clues)
+        found.add(step + 1, {f"clues{clues}": score})
+    assert given == [6, 3, 0, 3]

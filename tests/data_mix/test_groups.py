@@ -188,3 +188,12 @@ def test_the_log_tells_of_each_part_what_its_groups_teach():
         "teaching/a": 0.0, "primary/a": 1.0, "spread/a": 0.0,
         "teaching/b": 0.5, "primary/b": 0.5, "spread/b": 0.25,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["staged", "ladder", "adaptive"])
+def test_every_puzzle_of_a_run_is_among_those_that_it_may_ask(kind):
+    order = CurriculumOrder(KINDS[kind], POSITIONS, 8, 7, GroupScores(KINDS[kind], PARTS).scores)
+    made, _ = run(KINDS[kind], steps=60)
+    assert not order.decided
+    assert {at for step in made for at in step} <= set(order.positions(60))
+    assert {PART[at] for step in made for at in step} <= {PART[at] for step in order.possible_steps(60) for at in step}
