@@ -80,7 +80,7 @@ def _end(stage: Stage, start: int, lag: int, scores: Scores) -> int | None:
 
 
 def _reached(wanted: Mapping[str, float], found: Mapping[str, float]) -> bool:
-    return all(found.get(part, 0.0) >= least for part, least in wanted.items())
+    return all(part in found and found[part] >= least for part, least in wanted.items())
 
 
 def _climbed(ladder: Ladder, lag: int, scores: Scores) -> list[Phase]:

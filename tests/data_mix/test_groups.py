@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from data_mix.curriculum import CurriculumOrder
 from data_mix.groups import Group, GroupScores, group_metrics
+from data_mix.phases import stage_starts
 from data_mix.streams import stream
 from recipes.schema import Curriculum
 
@@ -114,6 +115,15 @@ def test_fewer_groups_than_the_window_decide_nothing():
     assert list(found.scores) == [(1, {})]
     found.add(1, scored("a", 1))
     assert list(found.scores) == [(1, {}), (2, {"a": 1})]
+
+
+def test_a_stage_that_any_score_ends_waits_for_a_score():
+    stages = {"one": {"shares": {"a": 1}, "until": {"a": 0}}, "two": {"shares": {"b": 1}}}
+    asked = curriculum(every=1, window=5, stages=stages)
+    found = GroupScores(asked, PARTS)
+    found.add(0, scored("a", 0, 0, 0, 0))
+    found.add(1, scored("a", 0))
+    assert stage_starts(asked, found.scores) == [0, 2 + LAG]
 
 
 def test_groups_of_an_earlier_phase_do_not_count_for_the_next_decision():
