@@ -212,26 +212,19 @@ def rescore_file(file: Path, out: Path | None, examples: int) -> tuple[str, int]
     return "\n".join(said), sum(map(len, rescored.refused.values()))
 
 
-def report(argv: Sequence[str]) -> tuple[str, int]:
-    """What to print, and how many records, or whole files, could not be read."""
+def report(argv: Sequence[str]) -> tuple[str, bool]:
+    """What to print, and whether all records could be read."""
     request = parse_request(argv)
     told, unread = [], 0
     for file in request.files:
         text, refused = rescore_file(file, request.out, request.examples)
         unread += refused
         told.append(f"{one_line(str(file), 300)}\n{text}")
-    return "\n\n".join(told), unread
+    return "\n\n".join(told), not unread
 
 
 def main(argv: Sequence[str]) -> int:
-    unread = 0
-
-    def work(words: Sequence[str]) -> str:
-        nonlocal unread
-        text, unread = report(words)
-        return text
-
-    return run_command(argv, USAGE, work) or int(unread > 0)
+    return run_command(argv, USAGE, report)
 
 
 if __name__ == "__main__":

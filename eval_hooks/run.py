@@ -146,8 +146,8 @@ def left_to_ask(
     return {one: (key, one.sample) not in known for one, key in asked}, places
 
 
-def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
-    """What to print on the main process, and how many questions have no answer."""
+def report(argv: Sequence[str], state: PartialState) -> tuple[str, bool]:
+    """What to print on the main process, and whether all questions have an answer."""
     request = parse_request(argv)
     recipe, rank, processes = request.recipe, state.process_index, state.num_processes
     if request.endpoint and processes > 1:
@@ -181,14 +181,14 @@ def report(argv: Sequence[str], state: PartialState) -> tuple[str, int]:
             backend.answer(mixture, questions, lambda answered: journal.add(_record(*one, giver) for one in answered))
     state.wait_for_everyone()
     if not state.is_main_process:
-        return "", 0
+        return "", True
     records = journal.gather(places)
     missing = len(places) - len(records)
     said = [table(summarize(records)) if records else ""]
     if protocol.samples > 1 and not missing:
         said.append(several.describe(records))
     said += [f"{len(records)} of {len(places)} answers are in {out}", backend.describe() if backend else ""]
-    return "\n".join(filter(None, said)), missing
+    return "\n".join(filter(None, said)), not missing
 
 
 def _record(question: Question, posed: Posed, completion: Completion, giver: Giver) -> Record:
@@ -204,19 +204,16 @@ def main(argv: Sequence[str]) -> int:
         cpu=parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.cuda.is_available(),
         timeout=timedelta(days=1),  # processes wait for the one that reads photos, or has the longest share
     )
-    missing = 0
 
-    def work(words: Sequence[str]) -> str:
-        nonlocal missing
+    def work(words: Sequence[str]) -> tuple[str, bool]:
         try:
-            text, missing = report(words, state)
+            return report(words, state)
         except EndpointError as error:
             raise ValueError(f"{error}; what was answered is kept") from error
-        return text
 
     status = run_command(argv, USAGE, work, stopped="what is answered is kept, and the same command continues")
     state.destroy_process_group()
-    return status or int(missing > 0)
+    return status
 
 
 if __name__ == "__main__":

@@ -111,8 +111,8 @@ def read_files(place: Path) -> tuple[list[tuple[str, list[Record]]], list[str]]:
     return files, damaged
 
 
-def report(argv: Sequence[str]) -> tuple[str, int]:
-    """Write the table, and say where it is, and how many files are not in it."""
+def report(argv: Sequence[str]) -> tuple[str, bool]:
+    """Write the table, and say where it is; and whether all files are in it."""
     line = CommandLine(argv, ("records", "out"))
     place = Path(line.required("records", "a file or folder of records")).expanduser()
     out = Path(line.required("out", "a file to write")).expanduser()
@@ -134,18 +134,11 @@ def report(argv: Sequence[str]) -> tuple[str, int]:
         raise
     said = [f"left out: {reason}" for reason in damaged]
     said.append(f"table: {out} ({table.num_rows:,} answers of {len(files)} files, {table.num_columns} columns)")
-    return "\n".join(said), len(damaged)
+    return "\n".join(said), not damaged
 
 
 def main(argv: Sequence[str]) -> int:
-    num_damaged = 0
-
-    def work(words: Sequence[str]) -> str:
-        nonlocal num_damaged
-        text, num_damaged = report(words)
-        return text
-
-    return run_command(argv, USAGE, work) or int(num_damaged > 0)
+    return run_command(argv, USAGE, report)
 
 
 if __name__ == "__main__":

@@ -243,15 +243,11 @@ def main(argv: Sequence[str]) -> int:
     logging.basicConfig(format="%(message)s")
     for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has started this in the background
         signal.signal(number, signal.default_int_handler)
-    complete = True
 
-    def work(words: Sequence[str]) -> str:
-        nonlocal complete
-        text, complete = watch(parse_request(words), lambda line: print(line, flush=True))
-        return text
+    def work(words: Sequence[str]) -> tuple[str, bool]:
+        return watch(parse_request(words), lambda line: print(line, flush=True))
 
-    status = run_command(argv, USAGE, work, stopped="what is judged is kept, and the same command continues")
-    return status or int(not complete)
+    return run_command(argv, USAGE, work, stopped="what is judged is kept, and the same command continues")
 
 
 if __name__ == "__main__":

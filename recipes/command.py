@@ -119,10 +119,14 @@ class CommandLine:
         return recipe
 
 
-def run_command(argv: Sequence[str], usage: str, work: Callable[[Sequence[str]], str], *, stopped: str = "") -> int:
-    """The exit status of a command: 0 with what `work(argv)` says printed, 2 when it was refused, 130 after Ctrl-C.
+def run_command(
+    argv: Sequence[str], usage: str, work: Callable[[Sequence[str]], str | tuple[str, bool]], *, stopped: str = ""
+) -> int:
+    """The exit status of a command: 0 with what `work(argv)` says printed, 1 when it says that something is missing, 2
+    when it was refused, 130 after Ctrl-C.
 
     Args:
+        work: gives what to print, and may say beside it whether all was done.
         usage: what is printed without words or for help.
         stopped: what to say after Ctrl-C of what is left.
     """
@@ -130,7 +134,9 @@ def run_command(argv: Sequence[str], usage: str, work: Callable[[Sequence[str]],
         print(usage)
         return 0 if argv else 2
     try:
-        print(work(argv))
+        said = work(argv)
+        text, complete = (said, True) if isinstance(said, str) else said
+        print(text)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -140,4 +146,4 @@ def run_command(argv: Sequence[str], usage: str, work: Callable[[Sequence[str]],
     except KeyboardInterrupt:
         print(f"\nstopped; {stopped}" if stopped else "\nstopped", file=sys.stderr)
         return 130
-    return 0
+    return 0 if complete else 1

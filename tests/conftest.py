@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
+# a shell that starts the tests in the background has them ignore Ctrl-C, and with them all that they start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"

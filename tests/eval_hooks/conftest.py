@@ -171,7 +171,7 @@ def browse(tmp_path: Path) -> Callable[[str, int, str], Any]:
     The page must give the console nothing to say, with its own policy and, for the script, without.
     """
     if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
+        pytest.skip("no Chromium on this machine; apt-get install chromium, or Chrome, lets this run")
 
     def chromium(page: str) -> str:
         file = tmp_path / "browsed.html"

@@ -86,3 +86,16 @@ def conversation() -> Callable[..., list[dict]]:
 def picture() -> Callable[..., np.ndarray]:
     """`picture(width, height, seed=0)`: coloured noise."""
     return _picture
+
+
+@pytest.fixture
+def prompts(conversation: Callable[..., list[dict]], picture: Callable[..., np.ndarray]) -> list[tuple]:
+    """(messages, images) of one image, of two, and of none."""
+    return [
+        (conversation("Solve", None, "now."), [picture(64, 64, 1)]),
+        (
+            conversation("A longer prompt, two images: ", None, " and ", None),
+            [picture(96, 40), picture(33, 70)],
+        ),
+        (conversation("No image at all."), []),
+    ]

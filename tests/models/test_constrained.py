@@ -30,18 +30,6 @@ def _gold(cells, grid, answer_format="by_id"):
 
 
 @pytest.fixture
-def prompts(conversation, picture):
-    return [
-        (conversation("Solve", None, "now."), [picture(64, 64, 1)]),
-        (
-            conversation("A longer prompt, two images: ", None, " and ", None),
-            [picture(96, 40), picture(33, 70)],
-        ),
-        (conversation("No image at all."), []),
-    ]
-
-
-@pytest.fixture
 def opinionated(model, build):
     """A model with large random weights, whose choices depend on all that it sees. Sliding windows, if it has any, are
     shorter than the prompts."""

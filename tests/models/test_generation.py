@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from models.generation import generate, left_padded
 from models.tokens import encode_prompt
 from models.towers import train_towers
 from recipes.schema import Lora, Train
-
-
-@pytest.fixture
-def prompts(conversation, picture):
-    return [
-        (conversation("Solve", None, "now."), [picture(64, 64, 1)]),
-        (
-            conversation("A longer prompt, two images: ", None, " and ", None),
-            [picture(96, 40), picture(33, 70)],
-        ),
-        (conversation("No image at all."), []),
-    ]
 
 
 def _prefer(loaded, tokens: list[str]) -> None:

@@ -112,7 +112,8 @@ def test_an_evaluated_adapter_leaves_its_scores_on_the_card_of_the_merged_model(
     write_records(records, [record])
     merge(["checkpoint=run", "out=merged"])
     data = ModelCard.load(tmp_path / "merged/README.md").data
-    assert (data.library_name, data.eval_results[0].metric_type) == ("transformers", "pa")
+    assert data.to_dict()["library_name"] == "transformers"
+    assert data.eval_results[0].metric_type == "pa"
     records.write_text("damaged\n")
     merge(["checkpoint=run", "out=other"])
     assert "other goes without a card of its own" in caplog.text
