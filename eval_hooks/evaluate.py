@@ -112,8 +112,16 @@ def _measured(encoder: Encoder, question: Question, posed: Posed, needed: Length
             f"({posed.puzzle.key}) needs {needed.prompt} for its prompt and {needed.answer} for its answer; set "
             f"model.max_tokens={needed.total} or more, or choose smaller pieces or a smaller grid"
         )
-    limit = min(ceil(1.25 * needed.answer) + 32, encoder.max_tokens - needed.prompt)
-    return _Measured(question, posed.part, needed.prompt, limit)
+    return _Measured(question, posed.part, needed.prompt, answer_limit(needed, encoder.max_tokens))
+
+
+def answer_limit(lengths: Lengths, max_tokens: int) -> int:
+    """Most tokens of a completion, in training and evaluation alike: see `plan_batches`.
+
+    Args:
+        max_tokens: the model's longest sequence.
+    """
+    return min(ceil(1.25 * lengths.answer) + 32, max_tokens - lengths.prompt)
 
 
 def _longest_first(measured: _Measured) -> tuple[int, Question]:

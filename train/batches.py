@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,6 @@ import torch
 from data_mix.mixture import Mixture, Posed
 from models.load import Loaded
 from models.tokens import SEQUENCES, answer_encoding, encode_prompt
-from tasks.contract import Message
 
 IGNORED = -100
 """Label of a position that carries no loss."""
@@ -83,36 +83,25 @@ class Collator:
         informative = torch.from_numpy(informative_tokens(spans, posed.task.informative(gold)))[None]
         weights = torch.where(informative, 1.0, self.predictable_weight)
         part = torch.full((1, len(ids)), self.parts.index(posed.part))
-        return self._fields(posed.puzzle.messages, images, ids, informative, weights, part)
+        encoded = encode_prompt(self.loaded, posed.puzzle.messages, images)
+        return self._fields(encoded, ids, informative, weights, part)
 
     def _blank(self) -> dict[str, torch.Tensor]:
         ids, _ = answer_encoding(self.loaded, "")
         none = torch.zeros(1, len(ids))
-        image = np.zeros((64, 64, 3), np.uint8)
-        return self._fields(
-            [{"role": "user", "content": [{"type": "image"}]}], [image], ids, none.bool(), none, none.long()
-        )
+        return self._fields(blank(self.loaded), ids, none.bool(), none, none.long())
 
     def _fields(
         self,
-        messages: list[Message],
-        images: list[np.ndarray],
+        encoded: Mapping[str, torch.Tensor],
         ids: list[int],
         informative: torch.Tensor,
         weights: torch.Tensor,
         part: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
-        fields = dict(encode_prompt(self.loaded, messages, images))
-        prompt = fields["input_ids"]
-        answer = torch.tensor([ids], dtype=prompt.dtype)
-        fields["labels"] = torch.cat([torch.full_like(prompt, IGNORED), answer], dim=1)
+        prompt, fields = encoded["input_ids"], answered(encoded, ids)
         for name, of_answer in (("loss_weights", weights), ("informative", informative), ("part", part)):
             fields[name] = torch.cat([torch.zeros(prompt.shape, dtype=of_answer.dtype), of_answer], dim=1)
-        fields["input_ids"] = torch.cat([prompt, answer], dim=1)
-        for name in SEQUENCES:
-            if name in fields and name != "input_ids":
-                filler = torch.ones_like(answer) if name == "attention_mask" else torch.zeros_like(answer)
-                fields[name] = torch.cat([fields[name], filler.to(fields[name].dtype)], dim=1)
         return fields
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -122,6 +111,25 @@ class Collator:
         batch = packed(self.loaded, encoded) if self.packed else padded(self.loaded, encoded)
         batch["ambiguous"] = torch.tensor([row["ambiguous"] for row in rows], dtype=torch.bool)
         return {**batch, "keys": [row["posed"].puzzle.key for row in rows]}
+
+
+def answered(encoded: Mapping[str, torch.Tensor], ids: Sequence[int]) -> dict[str, torch.Tensor]:
+    """An encoded prompt with the tokens of its answer behind it, and `labels` (1, L), IGNORED before the answer."""
+    fields, prompt = dict(encoded), encoded["input_ids"]
+    answer = torch.tensor([list(ids)], dtype=prompt.dtype)
+    fields["labels"] = torch.cat([torch.full_like(prompt, IGNORED), answer], dim=1)
+    fields["input_ids"] = torch.cat([prompt, answer], dim=1)
+    for name in SEQUENCES:
+        if name in fields and name != "input_ids":
+            filler = torch.ones_like(answer) if name == "attention_mask" else torch.zeros_like(answer)
+            fields[name] = torch.cat([fields[name], filler.to(fields[name].dtype)], dim=1)
+    return fields
+
+
+def blank(loaded: Loaded) -> dict[str, torch.Tensor]:
+    """One image without anything on it as an encoded prompt: what keeps a vision tower busy where others' is."""
+    image = np.zeros((64, 64, 3), np.uint8)
+    return encode_prompt(loaded, [{"role": "user", "content": [{"type": "image"}]}], [image])
 
 
 def padded(loaded: Loaded, examples: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:

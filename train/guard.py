@@ -27,7 +27,12 @@ class StopOnSignal(TrainerCallback):
     All processes stop after the same step, whichever of them got the signal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, every: int = 1) -> None:
+        """
+        Args:
+            every: a run can stop after steps that are a multiple of this only.
+        """
+        self._every = every
         self.received: signal.Signals | None = None
         self.stopped = False
         self._before: dict[signal.Signals, Any] = {}
@@ -45,7 +50,7 @@ class StopOnSignal(TrainerCallback):
         asked = torch.tensor(self.received is not None, device=args.device, dtype=torch.int32)
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(asked, op=dist.ReduceOp.MAX)
-        if asked.item() and state.global_step < state.max_steps:
+        if asked.item() and state.global_step < state.max_steps and state.global_step % self._every == 0:
             name = self.received.name if self.received else "a signal to another process"
             logger.warning("%s: the run saves after step %s and stops", name, state.global_step)
             self.stopped = control.should_save = control.should_training_stop = True

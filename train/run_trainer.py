@@ -37,10 +37,19 @@ class Batches(Protocol):
 class RunTrainer(Trainer):
     """What comes before one of TRL's trainers in a class's bases."""
 
-    def __init__(self, recipe: Recipe, loaded: Loaded, batches: Any, args: TrainingArguments, **others: Any) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        loaded: Loaded,
+        batches: Any,
+        args: TrainingArguments,
+        stop_every: int = 1,
+        **others: Any,
+    ) -> None:
         """
         Args:
             batches: the batch sampler, see `Batches`.
+            stop_every: a signal can end the run after steps that are a multiple of this only.
             others: what TRL's trainer takes.
         """
         self._loaded = loaded
@@ -62,7 +71,7 @@ class RunTrainer(Trainer):
         self.is_distributed_loading_by_transformers = sharded  # the library then neither wraps nor moves the model
         if not (args.gradient_checkpointing_kwargs or {}).get("use_reentrant"):
             leave_inputs_alone(loaded.model)
-        self.signals = StopOnSignal()
+        self.signals = StopOnSignal(stop_every)
         seen = SeenPuzzles(Path(args.output_dir), args.process_index, lambda: self.step_keys)
         for callback in (self.signals, seen, self.watchdog):
             if callback:

@@ -96,7 +96,8 @@ def test_loss_is_the_weighted_mean_over_the_steps_tokens(mixed_recipe, trainer_o
 def test_the_share_of_a_step_that_is_spent_waiting_for_data_is_logged(mixed_recipe, trainer_of, monkeypatch):
     """On a clock that moves by 30 s while a batch is made and by 10 s while its loss is computed."""
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr("train.trainer.time", SimpleNamespace(monotonic=lambda: clock.now))
+    for module in ("train.trainer", "train.run_trainer"):
+        monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: clock.now))
     trainer = trainer_of(mixed_recipe("tiny_qwen3_vl", "trainer.max_steps=2"))
 
     def taking(seconds, work):

@@ -1,0 +1,101 @@
+"""Reinforcement learning on puzzles: GRPO, whose reward is the task's own score.
+
+    accelerate launch train/grpo.py recipe=grpo_curriculum data.photos.folder=DIR
+    accelerate launch train/grpo.py recipe=quickstart_grpo dry_run=true    # everything but training
+
+Exit status: see train/script.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from data_mix.curriculum import CurriculumOrder
+from data_mix.groups import GroupScores
+from data_mix.phases import prompt_curriculum
+from data_mix.prompt_batches import PromptBatches, Rollout
+from data_mix.scores import Scores
+from eval_hooks.callback import EvalCallback
+from eval_hooks.evaluate import answer_limit
+from eval_hooks.wandb_log import check_wandb
+from models import FAMILIES
+from models.drawing import Drawing
+from models.towers import check_towers
+from recipes.loader import load_recipe
+from train.alarms import Alarms
+from train.arguments import grpo_arguments
+from train.check import check_lag, check_lengths, idle_decisions, measure_examples, num_steps
+from train.console import set_up_logging
+from train.grpo_trainer import PromptTrainer, read_groups
+from train.head import plain_head
+from train.parameters import describe_parameters, learning_rates
+from train.rollouts import OwnEngine
+from train.run_folder import check_steps_left, open_run_folder
+from train.script import Prepared, equipped, main, mixtures
+from train.sharding import check_deepspeed, check_sharding, load_for_training, spread
+
+logger = logging.getLogger("train.grpo")
+
+
+def prepare(argv: list[str]) -> Prepared:
+    """Everything that can fail of what was asked for; nothing of it trains."""
+    rank, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    set_up_logging(main_process=rank == 0)
+
+    # recipe
+    recipe = load_recipe(argv)
+    check_sharding(recipe, processes, dict(os.environ))
+    check_deepspeed(recipe.train.sharding)
+    check_wandb(recipe)
+    check_towers(FAMILIES[recipe.model.family], recipe.train)
+    checkpoint = open_run_folder(recipe)
+    args = grpo_arguments(recipe, processes)
+    rollout = Rollout(
+        recipe.train.effective_batch // args.num_generations, args.num_generations, processes,
+        args.gradient_accumulation_steps, args.num_iterations,
+    )  # fmt: skip
+    examples = sum(part.count for part in recipe.data.parts.values())
+    rollouts = num_steps(examples, rollout.puzzles, args.num_train_epochs, -(-args.max_steps // rollout.uses))
+    steps = args.max_steps if args.max_steps > 0 else rollouts * rollout.uses
+    logger.info("recipe %s, %s process(es), %s: %s steps", recipe.name, processes, args.device.type, steps)
+    if checkpoint:
+        check_steps_left(checkpoint, steps)
+    for line in idle_decisions(recipe, rollouts):
+        logger.warning(line)
+
+    # mixture
+    mixture, checkpoint_mixture, final_mixture = mixtures(recipe, args)
+    curriculum = prompt_curriculum(recipe.data)
+    found = GroupScores(curriculum, list(recipe.data.parts))
+    if checkpoint:
+        found.restore(read_groups(checkpoint)["groups"])
+    order = CurriculumOrder(curriculum, mixture.positions(), rollout.puzzles, recipe.seed, found.scores)
+
+    # model and processor
+    loaded, sharding = load_for_training(recipe, checkpoint, args.device, rank, processes)
+    plain_head(loaded.model)
+    rates = learning_rates(recipe.train, args.learning_rate)
+    logger.info("what trains\n%s", describe_parameters(loaded.model, loaded.family, rates))
+    spread(recipe, loaded, sharding, args)
+
+    # trainer
+    may_come = range(len(mixture)) if recipe.data.refill_tries else order.positions(rollouts)
+    measured = measure_examples(loaded, mixture, may_come, rank, processes)
+    check_lengths(loaded, mixture, measured)
+    args.max_completion_length = max(answer_limit(one.lengths, loaded.max_tokens) for one in measured.values())
+    ahead = rollout.uses * rollout.micro_steps
+    check_lag(curriculum, ahead, recipe.train.workers, args.dataloader_prefetch_factor or 2)
+    logger.info(
+        "each step asks %s puzzle(s) for %s completions of up to %s tokens each; %s steps",
+        rollout.puzzles, rollout.completions, args.max_completion_length, steps,
+    )  # fmt: skip
+    batches = PromptBatches(order, rollouts, rollout)
+    engine = OwnEngine(recipe, loaded, Drawing(args.temperature, args.top_p))
+    trainer = PromptTrainer(recipe, loaded, mixture, batches, found, engine, args)
+    evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture, Scores())
+    return equipped(Prepared(recipe, trainer, evaluation, checkpoint), [Alarms()])
+
+
+if __name__ == "__main__":
+    main(__file__, prepare)
