@@ -4,25 +4,20 @@ import json
 import re
 
 import pytest
-import torch
-from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from trl import GRPOConfig, GRPOTrainer
 from trl.trainer.utils import get_callable_name, is_async_callable
 
 from data_mix.source import Posed
-from models.load import load_model
 from recipes.loader import load_recipe
 from tasks import TASKS
 from tasks.photo import ImagePhoto
-from train.reward_functions import RewardFunction, reward_columns, reward_functions, reward_weights
+from train.reward_functions import RewardFunction, earned, reward_of, reward_weights
 
 PHOTO = ImagePhoto(Image.new("RGB", (8, 8)))
 WEIGHTS = {"pa": 1.0, "sc": 0.125, "valid": 0.05}
 EVERY = ("pa", "em", "aa", "aa_oriented", "sc", "valid", "pa_lenient")
-END = 7
 
 
 def posed(grid, seed=0, **fields):
@@ -33,25 +28,19 @@ def posed_as(task, seed=0, **fields):
     return Posed("part", "train", 0, TASKS[task].pose(TASKS[task].Spec(**fields), PHOTO, seed), PHOTO)
 
 
-def called(functions, puzzles, texts, ids=None, **others):
-    """What the functions give for these texts, called as TRL calls them: {entry: values}, and what they logged."""
-    columns = [reward_columns(puzzle) for puzzle in puzzles]
-    completions = [[{"role": "assistant", "content": text}] for text in texts]
-    logged = {}
-    found = {
-        function.__name__: function(
-            prompts=[[]] * len(texts), completions=completions, completion_ids=ids or [[END]] * len(texts),
-            trainer_state=None, log_extra=None, log_metric=logged.__setitem__, images=[None] * len(texts),
-            **{name: [column[name] for column in columns] for name in columns[0]}, **others,
-        )
-        for function in functions
-    }  # fmt: skip
-    return found, logged
+def columns(puzzles, texts):
+    """What TRL is given of these completions: {entry: a value each}, from a function of its own per entry."""
+    scores = [
+        earned(puzzle.task, text, puzzle.puzzle.spec, puzzle.puzzle.target)
+        for puzzle, text in zip(puzzles, texts, strict=True)
+    ]
+    others = {"prompts": [[]], "completions": [[]], "completion_ids": [[]], "trainer_state": None, "log_extra": None}
+    return {entry: RewardFunction(entry)(scores=scores, **others) for entry in (*EVERY, "correct")}
 
 
-def earned(puzzle, text, entries=EVERY):
-    found, _ = called(reward_functions(entries, [END]), [puzzle], [text])
-    return {entry: values[0] for entry, values in found.items()}
+def told(puzzle, text):
+    """What a completion earns on each entry that it has."""
+    return {entry: values[0] for entry, values in columns([puzzle], [text]).items() if values[0] is not None}
 
 
 # ---- the reference: loops and json only --------------------------------------------------------
@@ -192,14 +181,14 @@ VALID = {
 @pytest.mark.parametrize("name", INVALID)
 def test_an_invalid_completion_earns_nothing(name):
     assert set(reference_scores(INVALID[name], PUZZLE.puzzle.target).values()) == {0.0}
-    assert set(earned(PUZZLE, INVALID[name]).values()) == {0.0}
+    assert set(told(PUZZLE, INVALID[name]).values()) == {0.0}
 
 
 @pytest.mark.parametrize("name", VALID)
 def test_a_valid_completion_earns_what_the_reference_says(name):
     expected = reference_scores(VALID[name], PUZZLE.puzzle.target)
     assert expected["valid"] == 1
-    assert earned(PUZZLE, VALID[name]) == pytest.approx(expected, abs=1e-12)
+    assert told(PUZZLE, VALID[name]) == pytest.approx(expected, abs=1e-12)
 
 
 SCRAPS = [
@@ -249,36 +238,16 @@ def malformed(draw, gold):
 def test_random_malformed_completions_earn_what_the_reference_says(grid, seed, data):
     puzzle = posed(grid, seed, piece_px=48)
     text = data.draw(malformed(TASKS["jigshape"].gold(puzzle.puzzle.target)))
-    assert earned(puzzle, text) == pytest.approx(reference_scores(text, puzzle.puzzle.target), abs=1e-12)
+    assert told(puzzle, text) == pytest.approx(reference_scores(text, puzzle.puzzle.target), abs=1e-12)
 
 
 # ---- as TRL calls them -------------------------------------------------------------------------
 
 
 def test_trl_logs_each_function_under_its_entry_and_calls_it_directly():
-    functions = reward_functions(tuple(WEIGHTS), [END])
+    functions = [RewardFunction(entry) for entry in WEIGHTS]
     assert [get_callable_name(function) for function in functions] == list(WEIGHTS)
     assert not any(is_async_callable(function) for function in functions)
-
-
-def test_a_step_of_trl_s_trainer_weighs_and_logs_each_entry(in_tmp_path):
-    puzzles = [posed_as("probes", seed, kind="grid_missing", grid=2) for seed in range(2)]
-    loaded = load_model(load_recipe(["recipe=quickstart", "model=tiny_qwen3_vl"]).model, seed=0, dtype=torch.float32)
-    prompt = [{"role": "user", "content": "Which cell?"}]
-    functions = reward_functions(("pa", "correct", "valid"), [loaded.processor.tokenizer.eos_token_id])
-    args = GRPOConfig(
-        output_dir="out", reward_weights=[1.0, 1.0, 0.5], num_generations=2, per_device_train_batch_size=4,
-        max_completion_length=3, max_steps=1, logging_steps=1, save_strategy="no", report_to=[],
-        use_cpu=True, bf16=False,
-    )  # fmt: skip
-    rows = Dataset.from_list([{"prompt": prompt, **reward_columns(puzzle)} for puzzle in puzzles])
-    trainer = GRPOTrainer(loaded.model, functions, args, train_dataset=rows, processing_class=loaded.processor)
-    trainer.train()
-    logged = trainer.state.log_history[0]
-    assert logged["rewards/pa/mean"] is None
-    assert logged["reward"] == pytest.approx(logged["rewards/correct/mean"] + 0.5 * logged["rewards/valid/mean"])
-    invalid = logged["invalid/truncated"] + logged["invalid/ended"]
-    assert invalid == pytest.approx(1 - logged["rewards/valid/mean"])
 
 
 def test_a_puzzle_without_an_entry_gives_none_for_it_even_when_it_is_answered_badly():
@@ -287,50 +256,28 @@ def test_a_puzzle_without_an_entry_gives_none_for_it_even_when_it_is_answered_ba
         posed_as("piece_kind", puzzle={"grid": 3}), posed_as("probes", kind="grid_missing", grid=2),
     ]  # fmt: skip
     for texts in ([puzzle.task.gold(puzzle.puzzle.target) for puzzle in puzzles], [""] * 5):
-        found, _ = called(reward_functions(("pa", "sc", "correct", "valid"), [END]), puzzles, texts)
-        value = 1.0 if texts[0] else 0.0
+        found, value = columns(puzzles, texts), 1.0 if texts[0] else 0.0
         assert found["pa"] == [value, value, value, None, None]
         assert found["sc"] == [value, None, None, None, None]
         assert found["correct"] == [None, None, None, value, value]
         assert found["valid"] == [value] * 5
 
 
-def test_texts_without_roles_are_read_too():
-    column = reward_columns(PUZZLE)
-    given = {name: [value] for name, value in column.items()}
-    function = RewardFunction("pa")
-    assert function(completions=[GOLD], completion_ids=[[1]], log_metric=None, **given) == [1.0]
+def test_a_reward_is_the_weighted_sum_of_the_entries_that_are_there():
+    weights = {"pa": 1.0, "sc": 0.125, "correct": 1.0, "valid": 0.05, "em": 0.0}
+    assert reward_of({"pa": 0.5, "sc": 0.5, "em": 1.0, "valid": 1.0, "aa": 1.0}, weights) == 0.6125
+    assert reward_of({"correct": 1.0, "valid": 1.0}, weights) == 1.05
 
 
 def test_clues_that_are_left_out_are_right_and_pieces_that_are_left_out_are_not():
     puzzle = posed(2, clues=1, repeat_clues=False)
     gold = TASKS["jigshape"].gold(puzzle.puzzle.target)
-    assert earned(puzzle, gold, ("pa", "valid")) == {"pa": 1.0, "valid": 1.0}
+    assert (told(puzzle, gold)["pa"], told(puzzle, gold)["valid"]) == (1, 1)
     given = puzzle.puzzle.target["clues"][0]
     missing = next(index for index in range(4) if index != given)
     items = json.loads(gold) | {str(given): puzzle.puzzle.target["cells"][given]}
     del items[str(missing)]
-    assert earned(puzzle, json.dumps(items), ("pa", "pa_lenient", "valid")) == {"pa": 0, "pa_lenient": 0, "valid": 0}
-
-
-def test_what_was_cut_at_the_limit_is_told_from_what_the_model_ended_itself():
-    texts = [GOLD, GOLD[:-9], GOLD[:-9], "no", GOLD]
-    ids = [[1, END], [1, 2], [1, END], [1, END], [1, 2]]
-    found, logged = called(reward_functions(tuple(WEIGHTS), [END]), [PUZZLE] * 5, texts, ids)
-    assert found["valid"] == [1, 0, 0, 0, 1]
-    assert logged == {"invalid/truncated": 0.2, "invalid/ended": 0.4}
-
-
-def test_each_completion_is_scored_once_for_all_functions(monkeypatch):
-    scored = []
-    original = TASKS["jigshape"].score
-    counting = TASKS["jigshape"].__class__(
-        **{**vars(TASKS["jigshape"]), "score": lambda answer, target: scored.append(1) or original(answer, target)}
-    )
-    monkeypatch.setitem(TASKS, "jigshape", counting)
-    puzzle = posed(3, 77)
-    called(reward_functions(EVERY, [END]), [puzzle] * 3, ["a", "b", "c"])
-    assert len(scored) == 3
+    assert set(told(puzzle, json.dumps(items)).values()) == {0.0}
 
 
 def test_a_recipe_rewards_what_its_parts_have(in_tmp_path):
