@@ -12,10 +12,11 @@ from pydantic import ValidationError
 from recipes import fields
 from recipes.curriculum_checks import curriculum_problems
 from recipes.fields import did_you_mean, problem, shown
+from recipes.grpo_checks import grpo_problems, sft_problems
 from recipes.reward_checks import reward_problems
-from recipes.schema import Curriculum, Dataset, Eval, Model, Part, Recipe, Reward, SplitShares, Train
+from recipes.schema import Curriculum, Dataset, Eval, Model, Part, Recipe, Reward, Rollouts, SplitShares, Train
 from recipes.tower_checks import tower_problems
-from recipes.trainer_keys import trainer_problems
+from recipes.trainer_keys import GRPO, SFT, trainer_problems
 from recipes.weighting_checks import weighting_problems
 from tasks import TASKS
 
@@ -42,27 +43,29 @@ def recipe_problems(tree: dict[str, Any]) -> list[str]:
     problems += _parts_problems(("eval", "parts"), asked)
     problems += _leak_problems(parts, asked)
     evaluated = asked or {name: part for name, part in parts.items() if not _dataset(part)}
+    rewarded = tree.get("reward") is not None
     judged, trained = _as(Eval, tree.get("eval", {})), _as(Train, tree.get("train", {}))
     if judged:
         problems += _eval_problems(judged, evaluated)
         if curriculum := _curriculum(tree):
-            rewarded = tree.get("reward") is not None
             problems += curriculum_problems(curriculum, parts, evaluated, judged, rewarded)
     if trained and judged:
         problems += weighting_problems(trained, parts, evaluated, judged)
     if trained:
         problems += _train_problems(trained) + tower_problems(trained, tree.get("trainer"))
         problems += _attention_problems(model, trained) + _packing_problems(model, trained) if model else []
-    reward = _as(Reward, tree["reward"]) if tree.get("reward") is not None else None
+    reward = _as(Reward, tree["reward"]) if rewarded else None
     if reward:
         problems += reward_problems(reward, _sound(parts))
-    elif tree.get("reward") is None and (tries := _inside(tree, "data", "refill_tries")):
-        allowed, advice = "0 in a recipe without reward", "do remove it, or set reward={} for GRPO"
-        problems.append(problem("data.refill_tries", shown(tries), allowed, advice))
-    problems += _photos_problems(tree)
-    trainer = tree.get("trainer")
+    trainer = tree.get("trainer", {})
     if isinstance(trainer, dict):
-        problems += trainer_problems(trainer)
+        problems += trainer_problems(trainer, GRPO if rewarded else SFT)
+    rollouts = _as(Rollouts, tree.get("rollouts", {}))
+    if rollouts and not rewarded:
+        problems += sft_problems(rollouts, _inside(tree, "data", "refill_tries"))
+    if rollouts and rewarded and trained and isinstance(trainer, dict):
+        problems += grpo_problems(trained, rollouts, trainer)
+    problems += _photos_problems(tree)
     return list(dict.fromkeys(problems))
 
 

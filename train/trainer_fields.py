@@ -1,4 +1,4 @@
-"""Writes recipes/trainer_fields.json: what the installed TRL's SFTConfig takes, for a check that needs no torch.
+"""Writes recipes/trainer_fields.json: what the installed TRL's configs take, for a check that needs no torch.
 
 python -m train.trainer_fields
 """
@@ -11,7 +11,8 @@ import json
 import types
 import typing
 
-from trl import SFTConfig
+from transformers import TrainingArguments
+from trl import GRPOConfig, SFTConfig
 
 from recipes.trainer_keys import FIELDS_FILE
 
@@ -32,20 +33,26 @@ def _kinds(annotation: object) -> tuple[set[str], list[str]]:
     return ({known} if known else set()), []
 
 
-def sft_config_fields() -> dict[str, dict[str, list[str]]]:
+def config_fields(config: type[TrainingArguments]) -> dict[str, dict[str, list[str]]]:
     """Name -> {"types": [...], "choices": [...] where the field is closed}, in the order of names."""
-    hints = typing.get_type_hints(SFTConfig)
+    hints = typing.get_type_hints(config)
     fields = {}
-    for field in sorted(dataclasses.fields(SFTConfig), key=lambda field: field.name):
+    for field in sorted(dataclasses.fields(config), key=lambda field: field.name):
         kinds, texts = _kinds(hints[field.name])
         choices = list(field.metadata.get("choices") or texts)
         fields[field.name] = {"types": sorted(kinds)} | ({"choices": choices} if choices else {})
     return fields
 
 
+def fields_text() -> str:
+    """The file: {config: {name: ...}}, for each config that a recipe can be for."""
+    fields = {config.__name__: config_fields(config) for config in (GRPOConfig, SFTConfig)}
+    return json.dumps(fields, indent=1) + "\n"
+
+
 def main() -> None:
     """Write the file anew."""
-    FIELDS_FILE.write_text(json.dumps(sft_config_fields(), indent=1) + "\n", encoding="utf-8")
+    FIELDS_FILE.write_text(fields_text(), encoding="utf-8")
     print(f"wrote {FIELDS_FILE}")
 
 

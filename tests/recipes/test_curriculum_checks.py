@@ -6,6 +6,7 @@ import pytest
 
 from recipes.loader import RecipeError, load_recipe
 
+GRPO = ("reward={}", "train.batching=plain")
 SHAPE = re.compile(r"[^:]+: got .+; allowed: .+; (do|did) .+")
 
 
@@ -45,7 +46,7 @@ def stages(text):
         ),
         (["data.curriculum={}"], "data.curriculum: got neither of them; allowed: exactly one of stages, ladder and"),
         (
-            ["reward={}", "data.curriculum={adaptive: {}, ladder: {parts: [4x4, 8x8]}}"],
+            [*GRPO, "data.curriculum={adaptive: {}, ladder: {parts: [4x4, 8x8]}}"],
             "data.curriculum: got ladder and adaptive; allowed: exactly one of stages, ladder and adaptive",
         ),
         (
@@ -62,35 +63,35 @@ def stages(text):
         ),
         (["data.refill_tries=2"], "data.refill_tries: got 2; allowed: 0 in a recipe without reward"),
         (
-            ["reward={}", "data.curriculum={ladder: {parts: [4x4]}}"],
+            [*GRPO, "data.curriculum={ladder: {parts: [4x4]}}"],
             'data.curriculum.ladder.parts: got ["4x4"]; allowed: a list of at least 2, each text; do',
         ),
         (
-            ["reward={}", "data.curriculum={ladder: {parts: [4x4, 8x9]}}"],
+            [*GRPO, "data.curriculum={ladder: {parts: [4x4, 8x9]}}"],
             'data.curriculum.ladder.parts: got an unknown part "8x9"; allowed: 4x4, 8x8, 12x12, 16x16; did',
         ),
         (
-            ["reward={}", "data.curriculum={ladder: {parts: [4x4, 8x8, 4x4]}}"],
+            [*GRPO, "data.curriculum={ladder: {parts: [4x4, 8x8, 4x4]}}"],
             'data.curriculum.ladder.parts: got "4x4" twice; allowed: each part once',
         ),
         (
-            ["reward={}", "data.curriculum={ladder: {parts: [4x4, 8x8], up: 0.5, down: 0.5}}"],
+            [*GRPO, "data.curriculum={ladder: {parts: [4x4, 8x8], up: 0.5, down: 0.5}}"],
             "data.curriculum.ladder.down: got 0.5; allowed: less than up, 0.5",
         ),
         (
-            ["reward={}", "data.curriculum={ladder: {parts: [4x4, 8x8], replay: 1}}"],
+            [*GRPO, "data.curriculum={ladder: {parts: [4x4, 8x8], replay: 1}}"],
             "data.curriculum.ladder.replay: got 1; allowed: a number",
         ),
         (
-            ["reward={}", "data.curriculum={adaptive: {floor: 0}}"],
+            [*GRPO, "data.curriculum={adaptive: {floor: 0}}"],
             "data.curriculum.adaptive.floor: got 0; allowed: a number",
         ),
         (
-            ["reward={}", "data.curriculum={adaptive: {}}", *(f"data.parts.{n}x{n}=null" for n in (8, 12, 16))],
+            [*GRPO, "data.curriculum={adaptive: {}}", *(f"data.parts.{n}x{n}=null" for n in (8, 12, 16))],
             "data.curriculum.adaptive: got a value; allowed: null where there is one part",
         ),
         (
-            ["reward={}", stages("a: {shares: {4x4: 1}, until: {8x8: 0.5}}, b: {shares: {8x8: 1}}")],
+            [*GRPO, stages("a: {shares: {4x4: 1}, until: {8x8: 0.5}}, b: {shares: {8x8: 1}}")],
             "data.curriculum.stages.a.until.8x8: got a part without a share; allowed: 4x4: a stage that never asks",
         ),
         (
@@ -136,13 +137,13 @@ def test_what_could_not_be_followed_is_told(overrides, said):
 
 def test_a_grpo_recipe_without_evaluations_may_have_stages_that_its_groups_end():
     text = "a: {shares: {4x4: 1}, until: {4x4: 0.5}}, b: {shares: {8x8: 1}}"
-    loaded = load_recipe(["recipe=mixed_grid", "reward={}", "eval.count=0", "data.refill_tries=2", stages(text)])
+    loaded = load_recipe(["recipe=mixed_grid", *GRPO, "eval.count=0", "data.refill_tries=2", stages(text)])
     assert loaded.data.curriculum.stages["a"].until == {"4x4": 0.5}
 
 
 @pytest.mark.parametrize("kind", ["adaptive: {}", "ladder: {parts: [4x4, 8x8], down: 0.3}"])
 def test_a_grpo_recipe_may_have_the_kinds_that_groups_decide(kind):
-    loaded = load_recipe(["recipe=mixed_grid", "reward={}", f"data.curriculum={{{kind}}}"])
+    loaded = load_recipe(["recipe=mixed_grid", *GRPO, f"data.curriculum={{{kind}}}"])
     assert loaded.data.curriculum.stages is None
 
 

@@ -13,6 +13,8 @@ from recipes.schema import Curriculum
 from train.arguments import accumulation_steps
 from train.check import check_lag, check_lengths, idle_decisions, measure_examples, num_steps
 
+GRPO = ("reward={}", "train.batching=plain")
+
 
 def quickstart(*overrides):
     return load_recipe(["recipe=quickstart", "wandb.mode=disabled", *overrides])
@@ -81,10 +83,10 @@ def test_a_curriculum_by_step_needs_no_lag():
             ["evaluation is after step"],
         ),
         (["recipe=mixed_grid_curriculum"], 102, []),
-        (["reward={}", "data.curriculum={adaptive: {}}"], 14, []),
-        (["reward={}", "data.curriculum={adaptive: {}}"], 13, ["its first decision holds from step 13 on, of 13"]),
+        ([*GRPO, "data.curriculum={adaptive: {}}"], 14, []),
+        ([*GRPO, "data.curriculum={adaptive: {}}"], 13, ["its first decision holds from step 13 on, of 13"]),
         (  # its groups decide, every 5 steps
-            ["recipe=mixed_grid_curriculum", "reward={}"],
+            ["recipe=mixed_grid_curriculum", *GRPO],
             14,
             ["stage middle lasts to the end: the next begins at step 23, of 14"],
         ),

@@ -281,8 +281,9 @@ def test_clues_that_are_left_out_are_right_and_pieces_that_are_left_out_are_not(
 
 
 def test_a_recipe_rewards_what_its_parts_have(in_tmp_path):
-    words = ["recipe=quickstart", "reward.em=0", "data.parts.x={task: probes, count: 1}"]
-    assert reward_weights(load_recipe(words)) == {"pa": 1.0, "sc": 0.125, "correct": 1.0, "valid": 0.05, "em": 0.0}
-    assert list(reward_weights(load_recipe(["recipe=quickstart", "reward={}"]))) == ["pa", "sc", "valid"]
+    words = ["recipe=quickstart", "train.predictable_weight=1"]
+    mixed = [*words, "reward.em=0", "data.parts.x={task: probes, count: 1}"]
+    assert reward_weights(load_recipe(mixed)) == {"pa": 1.0, "sc": 0.125, "correct": 1.0, "valid": 0.05, "em": 0.0}
+    assert list(reward_weights(load_recipe([*words, "reward={}"]))) == ["pa", "sc", "valid"]
     with pytest.raises(ValueError, match=r"reward: got nothing; .*do set reward=\{\}"):
         reward_weights(load_recipe(["recipe=quickstart"]))

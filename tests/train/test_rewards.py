@@ -7,6 +7,7 @@ from train.rewards import PARTLY, RIGHT, Row, cheating, main, table, try_reward
 
 SMALL = [
     "recipe=mixed_grid", "model=tiny_qwen3_vl", "data.photos.use=reuse", "data.photos.index=index.jsonl",
+    "train.batching=plain",
     "data.parts.12x12=null", "data.parts.16x16=null",
     *(f"data.parts.{name}.spec.piece_px=24" for name in ("4x4", "8x8")),
     "data.parts.fit={task: pieces_fit, spec: {puzzle: {grid: 4, piece_px: 24}}, count: 20}",
