@@ -1,16 +1,18 @@
-"""Greedy answers within a grammar: every one is valid, and what the form dictates is appended, not generated."""
+"""Answers within a grammar, greedy or drawn: every one is valid, and what the form dictates is appended."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from peft import PeftModel
 from transformers import DynamicCache
 
+from models.drawing import GumbelDraw
 from models.generation import Completion, evaluating, left_padded
 from models.load import Loaded
 from models.spelling import Place, Speller
@@ -19,10 +21,41 @@ from tasks.contract import Message
 from tasks.grammar import Grammar
 
 
+class Decision(NamedTuple):
+    """A token of an answer that was chosen."""
+
+    index: int
+    """In the answer's `ids`."""
+    allowed: tuple[int, ...]
+    """The tokens it was chosen from, at least two, ascending."""
+    log_prob: float
+    """Of the chosen one among these, nats, at the temperature it was drawn at (top_p aside); greedy: at 1."""
+
+
+@dataclass(frozen=True)
+class ConstrainedCompletion(Completion):
+    """An answer within a grammar."""
+
+    decisions: tuple[Decision, ...] = ()
+
+    @property
+    def decided(self) -> list[int]:
+        """1 for each of `ids` that was chosen, 0 for each that the grammar dictated: that says nothing of a model."""
+        mask = [0] * len(self.ids)
+        for decision in self.decisions:
+            mask[decision.index] = 1
+        return mask
+
+
 def generate_constrained(
-    loaded: Loaded, prompts: list[tuple[list[Message], list[np.ndarray]]], grammars: list[Grammar]
-) -> list[Completion]:
+    loaded: Loaded,
+    prompts: list[tuple[list[Message], list[np.ndarray]]],
+    grammars: list[Grammar],
+    draw: GumbelDraw | None = None,
+) -> list[ConstrainedCompletion]:
     """As `generate`, but at each step the most likely of the tokens that keep to the prompt's grammar.
+
+    With `draw`, which has a seed for each prompt, one of these tokens is drawn; top_p is a share of them alone.
 
     The model is asked once per choice that the tokens leave: it reads the token chosen last and all that the grammar
     dictates after it together. All answers are in one batch, and none depends on the others. As a grammar is finite,
@@ -33,28 +66,40 @@ def generate_constrained(
         return []
     started = time.perf_counter()
     stop_ids = loaded.family.stop_token_ids(loaded.processor)
-    answers = [Answer(Speller(loaded, grammar), stop_ids) for grammar in grammars]
+    draws = draw.rows() if draw else [None] * len(prompts)
+    answers = [Answer(Speller(loaded, grammar), stop_ids, one) for grammar, one in zip(grammars, draws, strict=True)]
     asked = [(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True) if not answer.done]
     with evaluating(loaded.model), torch.no_grad():
         if asked:
             _write(_Reader(loaded), [answer for _, answer in asked], [_encode(loaded, *one) for one in asked])
     seconds = (time.perf_counter() - started) / len(prompts)
-    return [Completion(answer.place.text, "stop", answer.num_tokens, seconds) for answer in answers]
+    return [
+        ConstrainedCompletion(
+            answer.place.text, "stop", len(answer.ids), seconds, tuple(answer.ids), tuple(answer.decisions)
+        )
+        for answer in answers
+    ]
 
 
 def _write(reader: _Reader, answers: list[Answer], encoded: list[dict[str, torch.Tensor]]) -> None:
     """Chooses until all answers are done. encoded: of each, its prompt and its first tokens."""
     logits = reader.read_prompts(encoded)
     while True:
-        for likely, answer in zip(logits, answers, strict=True):
-            tokens = sorted(answer.choices)
-            answer.take(tokens[int(likely[tokens].argmax())])
+        for likely, answer in zip(_among(logits, [one.allowed for one in answers]), answers, strict=True):
+            answer.choose(likely)
         rows = [row for row, answer in enumerate(answers) if not answer.done]
         if not rows:
             return
         reader.keep(rows)
         answers = [answers[row] for row in rows]
         logits = reader.read([answer.unread for answer in answers])
+
+
+def _among(logits: torch.Tensor, allowed: list[tuple[int, ...]]) -> Sequence[torch.Tensor]:
+    """Of each row the logits of these tokens, on the CPU: from an accelerator in one transfer."""
+    rows = torch.tensor([row for row, tokens in enumerate(allowed) for _ in tokens], device=logits.device)
+    tokens = torch.tensor([token for some in allowed for token in some], device=logits.device)
+    return logits[rows, tokens].cpu().split([len(some) for some in allowed])
 
 
 def _encode(loaded: Loaded, prompt: tuple[list[Message], list[np.ndarray]], answer: Answer) -> dict[str, torch.Tensor]:
@@ -74,27 +119,37 @@ class Answer:
 
     speller: Speller
     stop_ids: list[int]
+    draw: GumbelDraw | None = None
+    """Of one row; None: greedy."""
     place: Place = field(init=False)
     unread: list[int] = field(init=False)
     """Tokens that the model has not read yet."""
-    num_tokens: int = 0
+    ids: list[int] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
     done: bool = False
     choices: dict[int, Place | None] = field(init=False)
     """The tokens of which one comes next, and where each leads; None: the answer ends."""
+    allowed: tuple[int, ...] = ()
+    """The same tokens, ascending."""
 
     def __post_init__(self) -> None:
         self.place, self.unread = self.speller.start(), []
         self._go_on()
 
-    def take(self, token: int) -> None:
-        """Writes one of `choices`, and what must follow."""
+    def choose(self, logits: torch.Tensor) -> None:
+        """Writes one of `allowed`, and what must follow. logits: of these."""
+        scores = logits if self.draw is None else self.draw(None, logits[None])[0]
+        chosen = int(scores.argmax())
+        temperature = 1.0 if self.draw is None else self.draw.drawing.temperature
+        log_prob = float(torch.log_softmax(logits.double() / temperature, dim=0)[chosen])
+        self.decisions.append(Decision(len(self.ids), self.allowed, log_prob))
         self.unread = []
-        self._append(token)
+        self._append(self.allowed[chosen])
         self._go_on()
 
     def _append(self, token: int) -> None:
         reached = self.choices[token]
-        self.num_tokens += 1
+        self.ids.append(token)
         self.unread.append(token)
         self.done = reached is None
         self.place = reached or self.place
@@ -104,7 +159,7 @@ class Answer:
         while not self.done:
             tokens, self.place = self.speller.forced(self.place)
             self.unread += tokens
-            self.num_tokens += len(tokens)
+            self.ids += tokens
             self.choices = {**self.speller.choices(self.place)}
             if self.place.complete:  # with nothing to follow, any end will do
                 self.choices |= dict.fromkeys(self.stop_ids if self.choices else self.stop_ids[:1])
@@ -114,6 +169,7 @@ class Answer:
                     "allowed are those that can write every character; use the one that came with the model"
                 )
             if len(self.choices) > 1:
+                self.allowed = tuple(sorted(self.choices))
                 return
             self._append(next(iter(self.choices)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,13 +38,20 @@ class GumbelDraw(LogitsProcessor):
         Args:
             seeds: of each row.
         """
-        self._drawing = drawing
+        self.drawing = drawing
         self._top_p = TopPLogitsWarper(drawing.top_p) if drawing.top_p < 1 else None
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
+    def rows(self) -> list[GumbelDraw]:
+        """Each row by itself, which draws on from where it stands: for rows that do not all draw at every step."""
+        alone = [copy(self) for _ in self._generators]
+        for one, generator in zip(alone, self._generators, strict=True):
+            one._generators = [generator]
+        return alone
+
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         """scores: logits (rows, vocabulary)."""
-        scaled = scores.float() / self._drawing.temperature
+        scaled = scores.float() / self.drawing.temperature
         if self._top_p is not None:
             scaled = self._top_p(input_ids, scaled)
         rows = [torch.rand(scaled.shape[1], generator=one, dtype=torch.float64) for one in self._generators]

@@ -30,6 +30,8 @@ class Completion:
     """Tokens written, the end of turn included."""
     seconds: float
     """An equal share of its batch's wall time."""
+    ids: tuple[int, ...] = ()
+    """The tokens written, the end of turn included; none where only the text is known."""
 
 
 def generate(
@@ -96,8 +98,8 @@ def _completion(processor: Any, ids: list[int], stop_ids: set[int], seconds: flo
     end = next((index for index, token in enumerate(ids) if token in stop_ids), None)
     text = processor.tokenizer.decode(ids[:end], skip_special_tokens=False, clean_up_tokenization_spaces=False)
     if end is None:
-        return Completion(text, "length", len(ids), seconds)
-    return Completion(text, "stop", end + 1, seconds)
+        return Completion(text, "length", len(ids), seconds, tuple(ids))
+    return Completion(text, "stop", end + 1, seconds, tuple(ids[: end + 1]))
 
 
 @contextmanager

@@ -1,13 +1,17 @@
-"""Greedy generation within a grammar."""
+"""Generation within a grammar."""
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import chisquare
 
 from models.constrained import generate_constrained
+from models.drawing import Drawing, GumbelDraw
 from models.generation import generate, left_padded
 from models.spelling import Speller
 from models.tokens import SEQUENCES, answer_ids, encode_prompt
@@ -92,6 +96,21 @@ def test_all_answers_of_an_untrained_model_are_valid(loaded, prompts, answer_for
             assert completion.num_tokens >= len(answer_ids(loaded, completion.text))
 
 
+@pytest.mark.parametrize("answer_format", FORMATS)
+def test_the_tokens_spell_the_text_and_those_chosen_are_told_with_what_was_allowed(loaded, prompts, answer_format):
+    draw = GumbelDraw(Drawing(0.7), [1, 2, 3])
+    for completion in generate_constrained(loaded, prompts, [_grammar(4, answer_format)] * 3, draw):
+        assert completion.ids[-1] in loaded.family.stop_token_ids(loaded.processor)
+        assert loaded.processor.tokenizer.decode(completion.ids[:-1]) == completion.text
+        assert completion.num_tokens == len(completion.ids)
+        for decision in completion.decisions:
+            assert completion.ids[decision.index] in decision.allowed
+            assert list(decision.allowed) == sorted(set(decision.allowed))
+            assert len(decision.allowed) > 1
+        chosen = [index for index, decided in enumerate(completion.decided) if decided]
+        assert chosen == [decision.index for decision in completion.decisions]
+
+
 def test_given_pieces_lie_where_the_prompt_says(loaded, prompts):
     given = [[4, 2, 2], [0, 1, 0]]
     for completion in generate_constrained(loaded, prompts, [_grammar(3, given=given)] * 3):
@@ -118,6 +137,66 @@ def test_each_choice_is_the_likeliest_one_when_the_whole_text_is_read_anew(opini
     grammars = [_grammar(3), _grammar(4, "by_cell"), _grammar(4)]
     expected = [_without_cache(opinionated, one, grammar) for one, grammar in zip(prompts, grammars, strict=True)]
     assert [one.text for one in generate_constrained(opinionated, prompts, grammars)] == expected
+
+
+def test_drawn_answers_repeat_with_their_seeds_and_do_not_depend_on_batch_mates(opinionated, prompts):
+    grammars = [_grammar(2), _grammar(4, "cells_then_ids"), _grammar(3, "by_cell")]  # the first one ends long before
+    drawing = Drawing(1.0, top_p=0.9)
+    together = [generate_constrained(opinionated, prompts, grammars, GumbelDraw(drawing, [1, 2, 3])) for _ in "ab"]
+    assert [one.ids for one in together[0]] == [one.ids for one in together[1]]
+    for seed, prompt, grammar, completion in zip((1, 2, 3), prompts, grammars, together[0], strict=True):
+        [alone] = generate_constrained(opinionated, [prompt], [grammar], GumbelDraw(drawing, [seed]))
+        [other] = generate_constrained(opinionated, [prompt], [grammar], GumbelDraw(drawing, [seed + 100]))
+        assert alone.ids == completion.ids
+        assert other.ids != completion.ids
+        assert [one.allowed for one in alone.decisions] == [one.allowed for one in completion.decisions]
+        assert [one.log_prob for one in alone.decisions] == pytest.approx(
+            [one.log_prob for one in completion.decisions], abs=1e-5
+        )
+
+
+def _chances(loaded, prompt, grammar, temperature):
+    """Of each text the probability to be drawn, all ways to write it taken together."""
+    speller, start = Speller(loaded, grammar), encode_prompt(loaded, *prompt)
+    chances, paths = {}, [(speller.start(), [], 1.0)]
+    while paths:
+        place, ids, chance = paths.pop()
+        forced, place = speller.forced(place)
+        ids, choices = ids + forced, speller.choices(place)
+        if place.complete:
+            chances[place.text] = chances.get(place.text, 0.0) + chance
+            continue
+        tokens = sorted(choices)
+        with torch.no_grad():
+            logits = loaded.model(**loaded.family.model_inputs(loaded.processor, _continued(start, ids))).logits[0, -1]
+        shares = torch.softmax(logits[tokens].double() / temperature, dim=0).tolist()
+        paths += [(choices[token], [*ids, token], chance * share) for token, share in zip(tokens, shares, strict=True)]
+    return chances
+
+
+@pytest.mark.parametrize("answer_format", ["by_id", "by_cell"])
+def test_answers_are_drawn_as_often_as_the_softmax_over_what_is_allowed_says(opinionated, prompts, answer_format):
+    count, grammar = 1500, _grammar(2, answer_format)
+    chances = _chances(opinionated, prompts[2], grammar, 0.7)
+    assert len(chances) == 24
+    assert sum(chances.values()) == pytest.approx(1)
+    draw = GumbelDraw(Drawing(0.7), range(count))
+    drawn = generate_constrained(opinionated, [prompts[2]] * count, [grammar] * count, draw)
+    found = Counter(one.text for one in drawn)
+    common = [text for text, chance in chances.items() if chance * count >= 5]
+    rest = sum(chance for text, chance in chances.items() if text not in common)
+    shares = [*[chances[text] for text in common], rest]
+    times = [*[found[text] for text in common], count - sum(found[text] for text in common)]
+    assert len(common) > 1
+    assert chisquare(times, np.array(shares) * count).pvalue > 1e-3
+
+
+def test_top_p_is_a_share_of_what_is_allowed(opinionated, prompts):
+    draw = GumbelDraw(Drawing(1.0, top_p=1e-6), [5, 6, 7])  # leaves the likeliest alone
+    drawn = generate_constrained(opinionated, prompts, [_grammar(3)] * 3, draw)
+    assert [one.ids for one in drawn] == [
+        one.ids for one in generate_constrained(opinionated, prompts, [_grammar(3)] * 3)
+    ]
 
 
 def _memorise(loaded, examples):
@@ -164,7 +243,8 @@ def test_an_8x8_takes_a_forward_pass_per_choice(loaded, prompts):
     with _counted_passes(loaded) as passes:
         completion = generate_constrained(loaded, prompts[:1], [_grammar(8)])[0]
     assert completion.num_tokens > 400
-    assert len(passes) - 1 <= 119 - 1  # the prompt's pass answers the first choice
+    assert len(passes) == len(completion.decisions)  # the prompt's pass answers the first choice
+    assert len(passes) <= 119
 
 
 def test_nothing_is_asked_where_nothing_is_left_to_choose(loaded, prompts):

@@ -69,6 +69,8 @@ def test_an_answer_that_ends_its_turn_stops_and_the_end_is_not_part_of_the_text(
     _prefer(loaded, [loaded.family.end_of_turn, loaded.family.stop_tokens[0]])
     for completion in generate(loaded, prompts, 6):
         assert (completion.text, completion.finish_reason, completion.num_tokens) == ("", "stop", 1)
+        assert completion.ids[0] in loaded.family.stop_token_ids(loaded.processor)
+        assert len(completion.ids) == 1
 
 
 def test_an_answer_that_does_not_end_is_cut_off_at_the_limit(model, build, prompts):
@@ -76,6 +78,8 @@ def test_an_answer_that_does_not_end_is_cut_off_at_the_limit(model, build, promp
     _prefer(loaded, ["0", "1"])
     completions = generate(loaded, prompts, 6)
     assert {(one.finish_reason, one.num_tokens) for one in completions} == {("length", 6)}
+    decode = loaded.processor.tokenizer.decode
+    assert all(decode(one.ids) == one.text for one in completions)
     assert all(len(one.text) == 6 and set(one.text) <= {"0", "1"} and one.seconds > 0 for one in completions)
 
 
