@@ -58,12 +58,11 @@ def sft_arguments(recipe: Recipe, processes: int) -> SFTConfig:
     return _on_one_gpu(SFTConfig(**{**defaults, **recipe.trainer, **owned}))
 
 
-def grpo_arguments(recipe: Recipe, processes: int, longest_answer: int) -> GRPOConfig:
+def grpo_arguments(recipe: Recipe, processes: int) -> GRPOConfig:
     """TRL's arguments for a recipe with a reward: every step draws its own effective_batch completions.
 
     Args:
         processes: training processes over all machines.
-        longest_answer: most tokens that a right answer to a puzzle of the recipe may take, its end included.
 
     Raises:
         ValueError: effective_batch is not micro_batch x processes x a whole number.
@@ -73,7 +72,7 @@ def grpo_arguments(recipe: Recipe, processes: int, longest_answer: int) -> GRPOC
         **_owned(recipe),
         "gradient_accumulation_steps": steps,
         "steps_per_generation": steps,
-        "max_completion_length": longest_answer,
+        "max_completion_length": recipe.model.max_tokens,  # until the puzzles are measured
         "shuffle_dataset": False,
     }
     return _on_one_gpu(GRPOConfig(**{**_DEFAULTS, **recipe.trainer, **owned}))

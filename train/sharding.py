@@ -11,7 +11,7 @@ from torch import nn
 from transformers import set_seed
 from trl import SFTConfig
 
-from models.load import Loaded, load_model
+from models.load import Loaded, load_model, load_weights_into
 from models.sharded import shard
 from models.towers import load_dtype, train_towers
 from recipes.schema import Recipe
@@ -185,6 +185,9 @@ def load_for_training(
     )  # fmt: skip
     if _is_empty(loaded.model) and (rank == 0 or sharding not in ("fsdp2", "zero3")):
         loaded = load(empty=False)
+    if recipe.train.start is not None and not _is_empty(loaded.model):
+        load_weights_into(loaded.model, recipe.train.start)
+        logger.info("training starts from the weights in %s", recipe.train.start)
     return loaded, sharding
 
 

@@ -18,17 +18,17 @@ def one_process(in_tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def grpo(*overrides, processes=1, longest_answer=30):
-    return grpo_arguments(load_recipe([*GRPO, *overrides]), processes, longest_answer)
+def grpo(*overrides, processes=1):
+    return grpo_arguments(load_recipe([*GRPO, *overrides]), processes)
 
 
 def test_a_step_asks_its_own_completions_once_and_accumulates_them():
-    args = grpo("train.effective_batch=64", "train.micro_batch=4", longest_answer=77)
+    args = grpo("train.effective_batch=64", "train.micro_batch=4")
     assert args.per_device_train_batch_size == 4
     assert args.gradient_accumulation_steps == args.steps_per_generation == 16
     assert args.generation_batch_size == 64
     assert args.num_generations == 8
-    assert args.max_completion_length == 77
+    assert args.max_completion_length == 2048  # until the puzzles are measured
     assert args.shuffle_dataset is False
 
 
