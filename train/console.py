@@ -32,7 +32,8 @@ def set_up_logging(main_process: bool) -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
-    for known in (".*pin_memory.*", ".*activation_checkpointing.*"):  # nothing that a user could act on
+    # nothing that a user could act on
+    for known in (".*pin_memory.*", ".*activation_checkpointing.*", ".*rollout_func.*experimental.*"):
         warnings.filterwarnings("ignore", message=known)
 
 

@@ -23,7 +23,6 @@ from models import FAMILIES
 from models.drawing import Drawing
 from models.towers import check_towers
 from recipes.loader import load_recipe
-from train.alarms import Alarms
 from train.arguments import grpo_arguments
 from train.check import check_lag, check_lengths, idle_decisions, measure_examples, num_steps
 from train.console import set_up_logging
@@ -94,7 +93,7 @@ def prepare(argv: list[str]) -> Prepared:
     engine = OwnEngine(recipe, loaded, Drawing(args.temperature, args.top_p))
     trainer = PromptTrainer(recipe, loaded, mixture, batches, found, engine, args)
     evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture, Scores())
-    return equipped(Prepared(recipe, trainer, evaluation, checkpoint), [Alarms()])
+    return equipped(Prepared(recipe, trainer, evaluation, checkpoint))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,229 @@
+"""The GRPO trainer: what it asks, what each completion earns and how likely the model finds it."""
+
+import json
+from types import SimpleNamespace
+
+import datasets
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from data_mix.streams import stream
+from models.tokens import answer_ids
+from train.batches import answered
+from train.completion_logps import completion_batch, completion_logps
+from train.grpo import prepare
+from train.reward_functions import reward_of
+from train.rollouts import Written
+
+FAMILIES = ("tiny_qwen3_vl", "tiny_gemma3")
+SPEC = "{{grid: {}, piece_px: 8, tab_ratio: 0.3}}"
+
+
+@pytest.fixture(scope="module")
+def two_images(tmp_path_factory):
+    """A dataset of 2x2 puzzles with one image, and with two of other sizes."""
+    folder = tmp_path_factory.mktemp("rows")
+    noise = [
+        Image.fromarray(stream("noise", at).integers(0, 256, (40 + 32 * at, 48, 3), dtype=np.uint8)) for at in range(4)
+    ]
+    answer = json.dumps({str(piece): [piece // 2, piece % 2] for piece in range(4)})
+    rows = [
+        {"images": images, "response": answer, "messages": json.dumps([{"role": "user", "content": content}])}
+        for images in ([noise[0]], noise[:2], noise[1:3], [noise[3]])
+        for content in [[*[{"type": "image"}] * len(images), {"type": "text", "text": "Where is each piece?"}]]
+    ]
+    made = datasets.Dataset.from_list(rows).cast_column("images", datasets.List(datasets.Image()))
+    made.to_parquet(folder / "rows.parquet")
+    return folder
+
+
+@pytest.fixture
+def grpo(tmp_path, monkeypatch, two_images):
+    """`grpo(model, *overrides)`: what train/grpo.py prepares: 2x2 and 3x3 puzzles, and rows with one or two images."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    runs = iter(range(99))
+
+    def build(model, *overrides):
+        rows = "{{task: jigshape, spec: {{grid: 2}}, count: 4, dataset: {{name: '{}', columns: {{answer: response}}}}}}"
+        prepared = prepare(
+            [
+                "recipe=mixed_grid", f"model={model}", "reward={}", "data.photos.use=reuse", "wandb.mode=disabled",
+                *(f"data.parts.{n}x{n}=null" for n in (4, 8, 12, 16)),
+                *(f"data.parts.{n}={{task: jigshape, count: 4, spec: {SPEC.format(n)}}}" for n in (2, 3)),
+                f"data.parts.rows={rows.format(two_images)}", "data.parts.rows.dataset.columns.messages=messages",
+                "train.batching=plain", "train.precision=fp32", "train.workers=0", "train.effective_batch=12",
+                "train.micro_batch=4", "trainer.num_generations=2", "trainer.max_steps=1", "trainer.warmup_steps=0",
+                "trainer.gradient_checkpointing=false", "eval.count=0", "eval.final_count=0",
+                f"output_dir=run{next(runs)}", *overrides,
+            ]
+        )  # fmt: skip
+        return prepared.trainer
+
+    return build
+
+
+def written(trainer):
+    return [(prompt.posed.puzzle.key, each.completion.ids) for prompt, each in trainer._rows]
+
+
+def logps_of(trainer, rows):
+    """As training computes them, of these rows in one batch."""
+    width = max(len(each.completion.ids) for _, each in rows)
+    batch = completion_batch(trainer._loaded, rows)
+    features = trainer._loaded.family.model_inputs(trainer._loaded.processor, batch.features)
+    with torch.no_grad():
+        return completion_logps(trainer.model, features, batch, width, trainer.temperature)
+
+
+@pytest.mark.parametrize("method", ["full", "lora"])
+@pytest.mark.parametrize("model", FAMILIES)
+def test_a_step_trains_on_images_of_different_sizes_and_one_or_two_per_prompt(model, method, grpo):
+    trainer = grpo(model, f"train.method={method}", "trainer.learning_rate=1e-3", "reward.valid=0.05")
+    before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
+    noise = iter(stream("reward").random(99))  # untrained answers earn nothing, which would teach nothing
+    trainer._judge = lambda posed, completion, logps: Written(completion, {"pa": next(noise), "valid": 1.0}, 0.0, 0.0)
+    trainer.train()
+    assert len(trainer._rows) == 12
+    assert {len(prompt.images) for prompt, _ in trainer._rows} == {1, 2}
+    assert len({image.shape for prompt, _ in trainer._rows for image in prompt.images}) >= 4
+    moved = [name for name, weight in trainer.model.named_parameters() if not torch.equal(weight, before[name])]
+    assert moved
+    assert all("lora_" in name for name in moved) == (method == "lora")
+    (logged,) = (entry for entry in trainer.state.log_history if "reward" in entry)
+    assert logged["grad_norm"] > 0
+    assert logged["clip_ratio/region_mean"] == 0  # the first ratio is 1
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_log_probabilities_are_those_of_the_plain_model_whoever_is_in_the_batch(model, grpo):
+    trainer = grpo(model, "trainer.temperature=0.7")
+    trainer.train()
+    rows, loaded = trainer._rows, trainer._loaded
+    together, entropies = logps_of(trainer, rows)
+    assert together.shape == (12, max(len(each.completion.ids) for _, each in rows))
+    for at, row in enumerate(rows):
+        prompt, each = row
+        ids = list(each.completion.ids)
+        alone, entropy = logps_of(trainer, [row])
+        torch.testing.assert_close(together[at, : len(ids)], alone[0], atol=2e-5, rtol=0)
+        torch.testing.assert_close(entropies[at, : len(ids)], entropy[0], atol=2e-5, rtol=0)
+        assert together[at, len(ids) :].eq(0).all()
+        encoded = answered(prompt.encoded, ids)
+        del encoded["labels"]
+        with torch.no_grad():
+            logits = loaded.model(**loaded.family.model_inputs(loaded.processor, encoded)).logits[0, -len(ids) - 1 : -1]
+        expected = (logits.float() / 0.7).log_softmax(-1)
+        torch.testing.assert_close(alone[0], expected[torch.arange(len(ids)), ids], atol=2e-5, rtol=0)
+        torch.testing.assert_close(entropy[0], -(expected.exp() * expected).sum(-1), atol=2e-4, rtol=0)
+
+
+def test_completions_repeat_with_the_seed_and_do_not_depend_on_their_batch(grpo):
+    first, again, other, apart = (
+        grpo("tiny_qwen3_vl", *words) for words in ([], [], ["seed=1"], ["rollouts.batch=3", "train.micro_batch=2"])
+    )
+    for trainer in (first, again, other, apart):
+        trainer.train()
+    assert written(first) == written(again) == written(apart)
+    assert written(first) != written(other)
+    assert len(set(written(first))) == 12  # two completions of a puzzle differ
+
+
+def test_vision_tokens_are_never_drawn(grpo):
+    trainer = grpo("tiny_qwen3_vl", "trainer.temperature=5.0")
+    trainer.train()
+    barred = set(trainer._loaded.family.vision_token_ids(trainer._loaded.processor))
+    drawn = {token for _, ids in written(trainer) for token in ids}
+    assert len(drawn) > 100
+    assert not drawn & barred
+
+
+def right_sometimes(trainer, right):
+    """The trainer, which has gold written for the samples for which `right(asked)`, and "no" for others."""
+    loaded = trainer._loaded
+
+    def engine(step, asked, prompts, beat):
+        made = []
+        for one, prompt in zip(asked, prompts, strict=True):
+            text = prompt.posed.task.gold(prompt.posed.puzzle.target) if right(one) else "no"
+            ids = tuple(answer_ids(loaded, text))
+            made.append((SimpleNamespace(text=text, ids=ids, finish_reason="stop"), None))
+        return made
+
+    trainer._engine = engine
+    return trainer
+
+
+def test_each_completion_earns_the_weighted_sum_and_its_advantage_is_within_its_group(grpo):
+    trainer = right_sometimes(grpo("tiny_qwen3_vl", "trainer.scale_rewards=none"), lambda one: one.sample == 1)
+    kept = {}
+    compute = trainer._compute_loss
+    trainer._compute_loss = lambda model, inputs: (
+        kept.update(zip(inputs["row"].tolist(), inputs["advantages"].tolist(), strict=True)) or compute(model, inputs)
+    )
+    trainer.train()
+    weights = {"pa": 1.0, "sc": 0.125, "valid": 0.05}
+    rewards = [reward_of(each.scores, weights) for _, each in trainer._rows]
+    assert rewards[0::2] == [0.0] * 6
+    # rows out of a dataset have no edges
+    assert sorted(set(rewards[1::2])) == [1.05, 1.175]
+    for row, advantage in kept.items():
+        mean = (rewards[row // 2 * 2] + rewards[row // 2 * 2 + 1]) / 2
+        assert advantage == pytest.approx(rewards[row] - mean, abs=1e-6)
+    (logged,) = (entry for entry in trainer.state.log_history if "reward" in entry)
+    assert logged["rewards/pa/mean"] == logged["rewards/valid/mean"] == 0.5
+    assert logged["reward"] == pytest.approx(sum(rewards) / 12)
+    assert logged["invalid/ended"] == 0.5
+    assert logged["teaching/2"] == logged["teaching/3"] == 1
+
+
+def test_groups_that_teach_nothing_are_replaced_and_what_is_trained_on_is_what_was_found(grpo):
+    # of the six places of the step three teach nothing at first, and one of these still nothing after a try
+    teaches = {1, 2, 4, 6, 8}
+    trainer = right_sometimes(
+        grpo("tiny_qwen3_vl", "data.refill_tries=1"), lambda one: one.place in teaches and one.sample == 0
+    )
+    trainer.train()
+    (logged,) = (entry for entry in trainer.state.log_history if "reward" in entry)
+    assert logged["refill/asked"] == 3
+    assert (logged["refill/replaced"], logged["refill/left"], logged["refill/tries"]) == (2, 1, 1)
+    assert logged["rewards/pa/mean"] == pytest.approx(5 / 12)
+    assert logged["frac_reward_zero_std"] == pytest.approx(1 / 6)
+    assert [each.scores["pa"] for _, each in trainer._rows].count(1.0) == 5
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_constrained_completions_are_valid_and_train_on_what_was_decided_at_a_ratio_of_one(model, grpo):
+    trainer = grpo(
+        model, "rollouts.constrained=true", "data.parts.rows=null", "trainer.temperature=0.8", "trainer.beta=0.0"
+    )
+    trainer.train()
+    (logged,) = (entry for entry in trainer.state.log_history if "reward" in entry)
+    assert logged["rewards/valid/mean"] == 1
+    assert logged["clip_ratio/region_mean"] == 0
+    trainer = grpo(
+        model, "rollouts.constrained=true", "data.parts.rows=null", "trainer.temperature=0.8",
+        "trainer.learning_rate=1e-30",
+    )  # fmt: skip
+    trainer.train()
+    logps, _ = logps_of(trainer, trainer._rows)
+    for row, (_, each) in enumerate(trainer._rows):
+        decided = [decision.index for decision in each.decisions]
+        assert 0 < len(decided) < len(each.completion.ids)
+        drawn = torch.tensor([decision.log_prob for decision in each.decisions])
+        ratio = (logps[row, decided] - drawn).exp()
+        torch.testing.assert_close(ratio, torch.ones_like(ratio), atol=1e-5, rtol=0)
+        forced = sorted(set(range(logps.shape[1])) - set(decided))
+        assert logps[row, forced].eq(0).all()
+
+
+def test_completions_are_cut_at_the_limit_that_evaluation_has(grpo):
+    trainer = grpo("tiny_qwen3_vl")
+    trainer.train()
+    for prompt, each in trainer._rows:
+        gold = prompt.posed.task.gold(prompt.posed.puzzle.target)
+        assert prompt.limit == -(-5 * len(answer_ids(trainer._loaded, gold)) // 4) + 32
+        assert len(each.completion.ids) == prompt.limit or each.completion.finish_reason == "stop"
+    assert trainer.max_completion_length == max(prompt.limit for prompt, _ in trainer._rows)
