@@ -238,6 +238,8 @@ class Rollouts(Section):
     """Draw only tokens that spell a valid answer. Those that its form dictates are given, and carry no loss."""
     batch: PositiveInt = 16
     """Completions per generate call and process."""
+    write: bool = False
+    """Write every completion, with what it earned, to rollouts/ in output_dir."""
 
 
 class Endpoint(Section):

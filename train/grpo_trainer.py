@@ -25,6 +25,7 @@ from train.completion_logps import completion_batch, completion_logps
 from train.reward_functions import RewardFunction, reward_weights
 from train.rollouts import Engine, Prompt, Prompts, Written, grouped, judged
 from train.run_trainer import RunTrainer
+from train.step_log import StepLog
 
 GROUPS_FILE = "groups.json"
 """In a checkpoint: what the run's groups have found, for its curriculum."""
@@ -54,6 +55,7 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
             engine: writes completions.
         """
         weights = reward_weights(recipe)
+        args.ddp_find_unused_parameters = False  # every micro-batch has an image
         args.reward_weights = list(weights.values())
         self._prompts = Prompts(loaded, mixture)
         self._engine = engine
@@ -76,6 +78,20 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
             rollout_func=self._handed,
             **kwargs,
         )
+        if recipe.rollouts.write:
+            folder = Path(args.output_dir, "rollouts")
+            self.add_callback(StepLog(folder, args.process_index, self._rollouts))
+
+    def _rollouts(self) -> dict[str, Any]:
+        """The completions of this process that the last step was about."""
+        told = [
+            {
+                "key": prompt.posed.puzzle.key, "part": prompt.posed.part, "text": written.completion.text,
+                "finish_reason": written.completion.finish_reason, "reward": written.reward, "scores": written.scores,
+            }
+            for prompt, written in self._rows
+        ]  # fmt: skip
+        return {"completions": told}
 
     # ---- completions ----
 

@@ -23,8 +23,8 @@ from recipes.schema import Recipe
 from train.checkpoints import PARTIAL, not_saved, publish
 from train.guard import RunError, StopOnSignal, Watchdog, check_finite, in_its_own_group
 from train.parameters import group_by_tower, learning_rates, set_rates
-from train.seen import SeenPuzzles
 from train.sharded_state import load_optimizer, save_optimizer
+from train.step_log import StepLog
 from train.zero import whole
 
 
@@ -72,7 +72,7 @@ class RunTrainer(Trainer):
         if not (args.gradient_checkpointing_kwargs or {}).get("use_reentrant"):
             leave_inputs_alone(loaded.model)
         self.signals = StopOnSignal(stop_every)
-        seen = SeenPuzzles(Path(args.output_dir), args.process_index, lambda: self.step_keys)
+        seen = StepLog(Path(args.output_dir, "seen"), args.process_index, lambda: {"keys": self.step_keys})
         for callback in (self.signals, seen, self.watchdog):
             if callback:
                 self.add_callback(callback)

@@ -1,25 +1,25 @@
-"""Which puzzles each step trained on: <output_dir>/seen/rank-0.jsonl, a line per step."""
+"""What each process notes of every step: <output_dir>/<folder>/rank-0.jsonl, a line per step."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 
-class SeenPuzzles(TrainerCallback):
+class StepLog(TrainerCallback):
     """Every process writes its own file. A resumed run drops what was written after its checkpoint."""
 
-    def __init__(self, run: Path, rank: int, keys: Callable[[], list[list[str]]]) -> None:
+    def __init__(self, folder: Path, rank: int, tell: Callable[[], Mapping[str, Any]]) -> None:
         """
         Args:
-            keys: gives the keys of the puzzles in each micro-batch of the step that has ended.
+            tell: what there is to note of the step that has ended, as JSON.
         """
-        self._file = run / "seen" / f"rank-{rank}.jsonl"
-        self._keys = keys
+        self._file = folder / f"rank-{rank}.jsonl"
+        self._tell = tell
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -33,7 +33,7 @@ class SeenPuzzles(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": state.global_step, "keys": self._keys()}) + "\n")
+            file.write(json.dumps({"step": state.global_step, **self._tell()}) + "\n")
 
 
 def _cut(file: Path, step: int) -> None:
