@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 
 from data_mix.curriculum import CurriculumOrder
 from data_mix.groups import GroupScores
@@ -19,10 +20,12 @@ from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
 from eval_hooks.evaluate import answer_limit
 from eval_hooks.wandb_log import check_wandb
+from eval_hooks.wandb_points import Points
 from models import FAMILIES
 from models.drawing import Drawing
 from models.towers import check_towers
 from recipes.loader import load_recipe
+from train.alarms import Alarms
 from train.arguments import grpo_arguments
 from train.check import check_lag, check_lengths, idle_decisions, measure_examples, num_steps
 from train.console import set_up_logging
@@ -93,7 +96,8 @@ def prepare(argv: list[str]) -> Prepared:
     engine = OwnEngine(recipe, loaded, Drawing(args.temperature, args.top_p))
     trainer = PromptTrainer(recipe, loaded, mixture, batches, found, engine, args)
     evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture, Scores())
-    return equipped(Prepared(recipe, trainer, evaluation, checkpoint))
+    alarms = Alarms(recipe, Points(Path(recipe.output_dir)))
+    return equipped(Prepared(recipe, trainer, evaluation, checkpoint), [alarms])
 
 
 if __name__ == "__main__":

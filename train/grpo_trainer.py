@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -213,6 +214,11 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
         super().log(logs | self._tower_rates(logs), start_time)
 
     # ---- checkpoints ----
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        super()._save(output_dir, state_dict)
+        # what TRL compares with is the adapter as it was at the start
+        shutil.rmtree(Path(output_dir or self.args.output_dir, "ref"), ignore_errors=True)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
