@@ -32,6 +32,7 @@ from train.console import set_up_logging
 from train.grpo_trainer import PromptTrainer, read_groups
 from train.head import plain_head
 from train.parameters import describe_parameters, learning_rates
+from train.reference import check_reference
 from train.rollouts import OwnEngine
 from train.run_folder import check_steps_left, open_run_folder
 from train.script import Prepared, equipped, main, mixtures
@@ -76,6 +77,7 @@ def prepare(argv: list[str]) -> Prepared:
 
     # model and processor
     loaded, sharding = load_for_training(recipe, checkpoint, args.device, rank, processes)
+    check_reference(args.beta, sharding)
     plain_head(loaded.model)
     rates = learning_rates(recipe.train, args.learning_rate)
     logger.info("what trains\n%s", describe_parameters(loaded.model, loaded.family, rates))

@@ -14,6 +14,7 @@ import torch
 from accelerate.utils import gather_object
 from transformers import Trainer
 from trl import GRPOConfig, GRPOTrainer
+from trl.trainer.utils import add_fused_lm_head
 
 from data_mix.groups import Group, GroupScores, group_metrics
 from data_mix.mixture import Mixture
@@ -23,6 +24,7 @@ from models.load import Loaded
 from recipes.schema import Recipe
 from train.batches import as_dataset
 from train.completion_logps import completion_batch, completion_logps
+from train.reference import reference_of
 from train.reward_functions import RewardFunction, reward_weights
 from train.rollouts import Engine, Prompt, Prompts, Written, grouped, judged
 from train.run_trainer import RunTrainer
@@ -68,6 +70,9 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
         """This process's completions that are trained on."""
         self._scored: list[tuple[Prompt, Written]] = []
         """Those of them whose log-probabilities TRL asks for next."""
+        reference, beta = reference_of(loaded, args), args.beta
+        if reference is not None:
+            args.beta = 0.0  # or TRL would look for one under the name of the model's folder
         super().__init__(
             recipe,
             loaded,
@@ -79,6 +84,10 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
             rollout_func=self._handed,
             **kwargs,
         )
+        if reference is not None:
+            add_fused_lm_head(reference, temperature=self.temperature)
+            self.ref_model = self.accelerator.prepare_model(reference, evaluation_mode=True)
+            self.beta = args.beta = beta
         if recipe.rollouts.write:
             folder = Path(args.output_dir, "rollouts")
             self.add_callback(StepLog(folder, args.process_index, self._rollouts))

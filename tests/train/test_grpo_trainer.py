@@ -14,6 +14,7 @@ from models.tokens import answer_ids
 from train.batches import answered
 from train.completion_logps import completion_batch, completion_logps
 from train.grpo import prepare
+from train.reference import check_reference
 from train.reward_functions import reward_of
 from train.rollouts import Written
 
@@ -227,3 +228,22 @@ def test_completions_are_cut_at_the_limit_that_evaluation_has(grpo):
         assert prompt.limit == -(-5 * len(answer_ids(trainer._loaded, gold)) // 4) + 32
         assert len(each.completion.ids) == prompt.limit or each.completion.finish_reason == "stop"
     assert trainer.max_completion_length == max(prompt.limit for prompt, _ in trainer._rows)
+
+
+@pytest.mark.parametrize("method", ["full", "lora"])
+def test_kl_is_measured_from_the_model_before_the_first_step(method, grpo):
+    trainer = grpo(
+        "tiny_qwen3_vl", f"train.method={method}", "trainer.beta=0.1", "trainer.max_steps=2",
+        "rollouts.constrained=true", "data.parts.rows=null", "trainer.learning_rate=1e-2",
+    )  # fmt: skip
+    trainer.train()
+    first, second = (entry["kl"] for entry in trainer.state.log_history if "kl" in entry)
+    assert first == pytest.approx(0, abs=1e-6)
+    assert second > 1e-4
+
+
+def test_a_reference_that_no_process_could_hold_is_refused():
+    check_reference(0.0, "fsdp2")
+    check_reference(0.1, "ddp")
+    with pytest.raises(ValueError, match=r"trainer\.beta: got 0\.1 with train\.sharding=fsdp2; allowed there: 0"):
+        check_reference(0.1, "fsdp2")
