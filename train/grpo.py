@@ -24,7 +24,6 @@ from eval_hooks.wandb_points import Points
 from models import FAMILIES
 from models.drawing import Drawing
 from models.towers import check_towers
-from recipes.loader import load_recipe
 from train.alarms import Alarms
 from train.arguments import grpo_arguments
 from train.check import check_lag, check_lengths, idle_decisions, measure_examples, num_steps
@@ -35,7 +34,7 @@ from train.parameters import describe_parameters, learning_rates
 from train.reference import check_reference
 from train.rollouts import OwnEngine
 from train.run_folder import check_steps_left, open_run_folder
-from train.script import Prepared, equipped, main, mixtures
+from train.script import Prepared, equipped, main, mixtures, read_recipe
 from train.sharding import check_deepspeed, check_sharding, load_for_training, spread
 
 logger = logging.getLogger("train.grpo")
@@ -47,7 +46,7 @@ def prepare(argv: list[str]) -> Prepared:
     set_up_logging(main_process=rank == 0)
 
     # recipe
-    recipe = load_recipe(argv)
+    recipe = read_recipe(argv, rewarded=True)
     check_sharding(recipe, processes, dict(os.environ))
     check_deepspeed(recipe.train.sharding)
     check_wandb(recipe)

@@ -22,6 +22,7 @@ from eval_hooks.evaluate import EvaluationStoppedError
 from eval_hooks.summary import check_require
 from eval_hooks.wandb_log import start_wandb
 from eval_hooks.wandb_points import Points, TrainerPoints
+from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train import require_this_clone
 from train.console import refusal
@@ -41,6 +42,26 @@ class Prepared(NamedTuple):
     evaluation: EvalCallback
     checkpoint: Path | None
     """Where it goes on from."""
+
+
+def read_recipe(argv: Sequence[str], *, rewarded: bool) -> Recipe:
+    """What the command line asks for.
+
+    Args:
+        rewarded: whether the script is of GRPO.
+
+    Raises:
+        ValueError: the recipe is not sound, or for the other script.
+    """
+    recipe = load_recipe(argv)
+    if (recipe.reward is not None) != rewarded:
+        got, allowed, other = ("none", "one", "sft") if rewarded else ("one", "none", "grpo")
+        advice = "set reward={} for the defaults, or" if rewarded else "remove it, or"
+        raise ValueError(
+            f"reward: got {got}; allowed for train/{'grpo' if rewarded else 'sft'}.py: {allowed}; {advice} start "
+            f"train/{other}.py with this recipe"
+        )
+    return recipe
 
 
 class Mixtures(NamedTuple):

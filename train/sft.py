@@ -19,7 +19,6 @@ from eval_hooks.callback import EvalCallback
 from eval_hooks.wandb_log import check_wandb
 from models import FAMILIES
 from models.towers import check_towers
-from recipes.loader import load_recipe
 from train.arguments import sft_arguments
 from train.balance import step_batches
 from train.check import check_lag, check_lengths, example_costs, idle_decisions, measure_examples, num_steps
@@ -32,7 +31,7 @@ from train.parameters import describe_parameters, learning_rates
 from train.proof import prove
 from train.rehearsal import WorstBatchFirst
 from train.run_folder import check_steps_left, open_run_folder
-from train.script import Prepared, equipped, main, mixtures
+from train.script import Prepared, equipped, main, mixtures, read_recipe
 from train.sharding import check_deepspeed, check_sharding, in_lockstep, load_for_training, spread
 from train.trainer import PuzzleTrainer
 from train.weighting import PartWeights
@@ -46,7 +45,7 @@ def prepare(argv: list[str]) -> Prepared:
     set_up_logging(main_process=rank == 0)
 
     # recipe
-    recipe = load_recipe(argv)
+    recipe = read_recipe(argv, rewarded=False)
     check_sharding(recipe, processes, dict(os.environ))
     check_deepspeed(recipe.train.sharding)
     check_wandb(recipe)

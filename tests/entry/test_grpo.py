@@ -157,3 +157,10 @@ def test_an_sft_adapter_goes_through_grpo_to_an_evaluation_and_a_merged_model(mo
     ]
     assert told[0] == told[1] == told[2]
     assert len(told[0]) == 3
+
+
+def test_each_script_refuses_the_others_recipes(refused):
+    said = refused("train/grpo.py", "recipe=quickstart")
+    assert "reward: got none; allowed for train/grpo.py: one; set reward={} for the defaults, or start train/sft" in said
+    said = refused("train/sft.py", "recipe=quickstart_grpo")
+    assert "reward: got one; allowed for train/sft.py: none; remove it, or start train/grpo.py" in said

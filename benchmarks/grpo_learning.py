@@ -1,0 +1,190 @@
+"""What GRPO learns on a CPU: from 2x2 puzzles half learnt, against a reward of pure noise; and on 3x3 by curriculum.
+
+    .venv/bin/python benchmarks/grpo_learning.py what=noise seeds=0,1,2 output_dir=runs/grpo-learning
+    .venv/bin/python benchmarks/grpo_learning.py what=curriculum seeds=0,1,2 output_dir=runs/grpo-learning
+
+All runs are the real commands, one after the other; what is done already in output_dir is not done again. Supervised
+training (recipe quickstart) is stopped early: `noise` starts at its first checkpoint with a PA of .35 or more on 64
+held-out puzzles, or at the one before if that has .75 or more; `curriculum` at its first with .9, after 40 more
+supervised steps on 2x2 and 3x3, which show the form of a 3x3 answer. Each seed has a model, photos' crops and draws of
+its own. Prints held-out figures (greedy answers, 250 puzzles per part) before and after.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval_hooks.records import read_records
+from eval_hooks.run_files import checkpoint_folders, evaluated_steps, records_file
+from eval_hooks.summary import summarize
+from recipes.loader import load_recipe
+from train.grpo import prepare
+from train.script import run
+
+ROOT = Path(__file__).resolve().parent.parent
+HALF, TOO_MUCH, SOLVED = 0.35, 0.75, 0.9
+GRIDS = (2, 3)
+ARMS = {
+    "uniform": "null",
+    "staged": "{stages: {first: {shares: {2x2: 1}, until: {2x2: 0.9}}, then: {shares: {2x2: 0.2, 3x3: 0.8}}}, "
+    "groups: {every: 2, window: 16}, lag: 1}",
+    "adaptive": "{adaptive: {floor: 0.2}, groups: {every: 2, window: 16}, lag: 1}",
+}
+"""Of equal budget: as many steps, each with as many completions."""
+
+
+def main(argv: list[str]) -> int:
+    if argv[:1] == ["--noise"]:
+        return with_noise(argv[1:])
+    options = {"what": "noise", "seeds": "0,1,2", "output_dir": "runs/grpo-learning", "steps": "60"}
+    for token in argv:
+        name, equals, value = token.partition("=")
+        if name not in options or not equals:
+            print(f"got {token}; allowed: {', '.join(f'{known}=...' for known in options)}", file=sys.stderr)
+            return 2
+        options[name] = value
+    experiment = {"noise": against_noise, "curriculum": by_curriculum}[options["what"]]
+    for seed in options["seeds"].split(","):
+        experiment(Path(options["output_dir"]).resolve() / f"seed-{seed}", seed, options["steps"])
+    return 0
+
+
+def against_noise(folder: Path, seed: str, steps: str) -> None:
+    """GRPO with the default reward and with noise, from one half-learnt model."""
+    start = half_learnt(folder / "sft", seed)
+    common = ["recipe=quickstart_grpo", f"seed={seed}", f"train.start={start}", f"trainer.max_steps={steps}"]
+    show(seed, f"start, {start.name}", judged(start, folder / "start.jsonl", ["recipe=quickstart", f"seed={seed}"]))
+    for name, script in (("reward", ["train/grpo.py"]), ("noise", [str(Path(__file__).resolve()), "--noise"])):
+        seconds = command([*script, *common, f"output_dir={folder / name}"], folder / name)
+        show(seed, f"{name}, {steps} steps", scores_of(folder / name), curve(folder / name), seconds)
+
+
+def by_curriculum(folder: Path, seed: str, steps: str) -> None:
+    """The arms, from one model that has solved 2x2 and knows the form of 3x3."""
+    solved = learnt(folder / "sft", seed)
+    both = [f"seed={seed}", *parts()]
+    supervised = ["trainer.learning_rate=5e-4", "trainer.warmup_steps=5", "trainer.lr_scheduler_type=constant"]
+    command(
+        [
+            "train/sft.py", "recipe=quickstart", *both, *supervised, f"train.start={solved}", "trainer.max_steps=40",
+            "trainer.lr_scheduler_kwargs=null", "eval.require=null", "eval.count=0", f"output_dir={folder / 'form'}",
+        ],
+        folder / "form",
+    )  # fmt: skip
+    show(seed, "start", scores_of(folder / "form"))
+    start = list(checkpoint_folders(folder / "form").values())[-1]
+    common = ["recipe=quickstart_grpo", *both, f"train.start={start}", f"trainer.max_steps={steps}"]
+    for arm, curriculum in ARMS.items():
+        words = [*common, f"data.curriculum={curriculum}", f"output_dir={folder / arm}"]
+        seconds = command(["train/grpo.py", *words], folder / arm)
+        show(seed, f"{arm}, {steps} steps", scores_of(folder / arm), curve(folder / arm), seconds)
+
+
+def parts() -> list[str]:
+    """The quickstart's puzzle at both grids, half each."""
+    spec = load_recipe(["recipe=quickstart"]).data.parts["2x2"].spec
+    return [
+        f"data.parts.{grid}x{grid}={json.dumps({'task': 'jigshape', 'count': 24_000, 'spec': {**spec, 'grid': grid}})}"
+        for grid in GRIDS
+    ]
+
+
+def learnt(run: Path, seed: str) -> Path:
+    """The checkpoint of a supervised run at which 2x2 is solved; it is stopped there."""
+    words = ["recipe=quickstart", f"seed={seed}", "train.checkpoint_every=5", "train.keep_checkpoints=null"]
+    if not any(pa >= SOLVED for _, pa in progress(run)):
+        with (
+            log_of(run).open("w") as log,
+            subprocess.Popen(
+                [sys.executable, "train/sft.py", *words, "eval.final_count=0", "eval.require=null", f"output_dir={run}",
+                 "wandb.mode=disabled"],
+                cwd=ROOT, stdout=log, stderr=subprocess.STDOUT,
+            ) as training,
+        ):  # fmt: skip
+            while training.poll() is None and not any(pa >= SOLVED for _, pa in progress(run)):
+                time.sleep(2)
+            training.terminate()
+    return next(checkpoint_folders(run)[step] for step, pa in progress(run) if pa >= SOLVED)
+
+
+def half_learnt(run: Path, seed: str) -> Path:
+    """The checkpoint of that run to start from."""
+    learnt(run, seed)
+    steps = progress(run)
+    at = next(number for number, (_, pa) in enumerate(steps) if pa >= HALF)
+    return checkpoint_folders(run)[steps[at - (steps[at][1] >= TOO_MUCH)][0]]
+
+
+def progress(run: Path) -> list[tuple[int, float]]:
+    """(step, PA) of each evaluation."""
+    told = ((step, read_records(records_file(run, step)).records) for step in evaluated_steps(run))
+    return [(step, summarize(records)["2x2"].means["pa"]) for step, records in told if records]
+
+
+def log_of(run: Path) -> Path:
+    run.parent.mkdir(parents=True, exist_ok=True)
+    return run.with_suffix(".log")
+
+
+def command(words: Sequence[str], run: Path) -> float:
+    """Seconds that a training took; 0 if it was done already."""
+    if records_file(run, None).is_file():
+        return 0.0
+    started = time.monotonic()
+    with log_of(run).open("w") as log:
+        subprocess.run(
+            [sys.executable, *words, "wandb.mode=disabled", "eval.final_count=250"],
+            cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, check=True,
+        )  # fmt: skip
+    return time.monotonic() - started
+
+
+def judged(checkpoint: Path, records: Path, words: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+    """Scores of a checkpoint by part, {part: {entry: mean}}."""
+    asked = ["-m", "eval_hooks.run", *words, f"checkpoint={checkpoint}", f"out={records}"]
+    subprocess.run([sys.executable, *asked], cwd=ROOT, check=True, capture_output=True)
+    return {part: of.means for part, of in summarize(read_records(records).records).items()}
+
+
+def scores_of(run: Path) -> Mapping[str, Mapping[str, float]]:
+    """The same of a run's final evaluation."""
+    return {part: of.means for part, of in summarize(read_records(records_file(run, None)).records).items()}
+
+
+def curve(run: Path) -> str:
+    """PA at each checkpoint, of the last part."""
+    told = []
+    for step in evaluated_steps(run):
+        summary = summarize(read_records(records_file(run, step)).records)
+        told.append(f"{step}:{list(summary.values())[-1].means['pa']:.2f}")
+    return " ".join(told)
+
+
+def show(
+    seed: str, name: str, scores: Mapping[str, Mapping[str, float]], points: str = "", seconds: float = 0.0
+) -> None:
+    told = [f"{part} PA {100 * of['pa']:5.1f} EM {100 * of['em']:5.1f} valid {100 * of['valid']:5.1f}"
+            for part, of in scores.items()]  # fmt: skip
+    print(f"seed {seed}  {name:24}  {'  '.join(told)}  {seconds:5.0f} s  {points}", flush=True)
+
+
+def with_noise(argv: list[str]) -> int:
+    """train/grpo.py whose rewards are drawn at random."""
+    prepared = prepare(argv)
+    drawn = np.random.default_rng(prepared.recipe.seed)
+    functions: list[Any] = prepared.trainer.reward_funcs  # type: ignore[attr-defined]
+    functions[0] = lambda scores, **others: drawn.random(len(scores)).tolist()
+    functions[1:] = [lambda scores, **others: [0.0] * len(scores)] * (len(functions) - 1)
+    return run(*prepared)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
