@@ -46,19 +46,24 @@ def completions(run: Path, step: int) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("model", "method"),
+    ("model", "method", "sharding"),
     [
-        ("tiny_qwen3_vl", "full"),
-        ("tiny_gemma3", "lora"),
-        pytest.param("tiny_qwen3_vl", "lora", marks=pytest.mark.slow),
-        pytest.param("tiny_gemma3", "full", marks=pytest.mark.slow),
+        ("tiny_qwen3_vl", "full", "ddp"),
+        ("tiny_gemma3", "lora", "ddp"),
+        ("tiny_qwen3_vl", "full", "fsdp2"),
+        pytest.param("tiny_qwen3_vl", "lora", "ddp", marks=pytest.mark.slow),
+        pytest.param("tiny_gemma3", "full", "ddp", marks=pytest.mark.slow),
+        pytest.param("tiny_gemma3", "lora", "fsdp2", marks=pytest.mark.slow),
+        pytest.param("tiny_gemma3", "full", "fsdp2", marks=pytest.mark.slow),
     ],
 )
-def test_two_processes_ask_and_learn_what_one_does(model, method, launch, tmp_path):
-    """Six groups of four completions on two processes, in micro-batches of six: a group is cut between two."""
+def test_two_processes_ask_and_learn_what_one_does(model, method, sharding, launch, tmp_path):
+    """Seven groups of four completions on two processes, in micro-batches of seven: a group is cut between two, and
+    one of the groups that are asked again may be, too."""
     common = [*RUN, f"model={model}", f"train.method={method}", "rollouts.write=true", "trainer.max_steps=2"]
+    common += ["train.effective_batch=28", "train.micro_batch=7", "data.refill_tries=1"]
     launch("train/grpo.py", *common, "output_dir=one")
-    launch("train/grpo.py", *common, "output_dir=two", config="cpu2.yaml")
+    launch("train/grpo.py", *common, f"train.sharding={sharding}", "output_dir=two", config="cpu2.yaml")
     one, two = (curve(tmp_path / name / "checkpoint-2") for name in ("one", "two"))
     for first, second in zip(one, two, strict=True):
         for name in ("reward", "reward_std", "rewards/pa/mean", "primary/2", "primary/3", "teaching/3", "grad_norm"):
@@ -69,8 +74,8 @@ def test_two_processes_ask_and_learn_what_one_does(model, method, launch, tmp_pa
     assert of_each[0] != of_each[1]
     drawn = [*of_each[0], *of_each[1]]
     assert [drawn] == completions(tmp_path / "one", 1)
-    assert len(drawn) == 24
-    assert len({tuple(drawn[at : at + 4]) for at in range(0, 24, 4)}) == 6
+    assert len(drawn) == 28
+    assert len({tuple(drawn[at : at + 4]) for at in range(0, 28, 4)}) == 7
     expected, got = (weights(tmp_path / name / "checkpoint-2") for name in ("one", "two"))
     for name, tensor in expected.items():
         torch.testing.assert_close(got[name], tensor, atol=1e-4, rtol=1e-4, msg=name)
@@ -161,6 +166,6 @@ def test_an_sft_adapter_goes_through_grpo_to_an_evaluation_and_a_merged_model(mo
 
 def test_each_script_refuses_the_others_recipes(refused):
     said = refused("train/grpo.py", "recipe=quickstart")
-    assert "reward: got none; allowed for train/grpo.py: one; set reward={} for the defaults, or start train/sft" in said
+    assert "reward: got none; allowed for train/grpo.py: one; set reward={} for the defaults, or start" in said
     said = refused("train/sft.py", "recipe=quickstart_grpo")
     assert "reward: got one; allowed for train/sft.py: none; remove it, or start train/grpo.py" in said
