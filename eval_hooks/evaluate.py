@@ -161,7 +161,7 @@ def answers(
             bar.update(len(asked))
 
 
-def _write(loaded: Loaded, batch: Batch, asked: list[Posed], protocol: Protocol, seed: int) -> list[Completion]:
+def _write(loaded: Loaded, batch: Batch, asked: list[Posed], protocol: Protocol, seed: int) -> Sequence[Completion]:
     prompts = [(posed.puzzle.messages, posed.example().images) for posed in asked]
     if protocol.constrained:
         return generate_constrained(loaded, prompts, [grammar_of(posed) for posed in asked])

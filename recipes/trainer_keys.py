@@ -104,8 +104,8 @@ _GRPO_OWNERS: dict[str, str] = {
     "do leave it out: the script chooses the cache": "cache_implementation",
     "do set rollouts.constrained: training must know which tokens could be drawn": "vllm_structured_outputs_regex",
     "do set trainer.vllm_importance_sampling_clip_max": "vllm_importance_sampling_cap",
-    "do leave it out: nothing is uploaded; trainer.log_completions keeps a file in output_dir": (
-        "log_completions_hub_repo"
+    "do set rollouts.write=true, which keeps every completion and what it earned in output_dir": (
+        "log_completions log_completions_hub_repo log_multimodal log_unique_prompts num_completions_to_print"
     ),
 }
 

@@ -56,10 +56,6 @@ def test_grpo_goes_on_with_the_last_adapter_of_mixed_grid_lora():
 
 def test_the_tiny_one_goes_on_with_the_quickstart_on_the_same_puzzles():
     recipe, earlier = load_recipe(["recipe=quickstart_grpo"]), load_recipe(["recipe=quickstart"])
-    assert recipe.model.pretrained.startswith("runs/quickstart_early/checkpoint-")
-    assert recipe.model.scratch is None
-    assert recipe.model.image == earlier.model.image
-    assert recipe.data == earlier.data
-    assert (recipe.trainer["num_generations"], recipe.train.effective_batch) == (8, 64)
-    assert (recipe.trainer["learning_rate"], recipe.trainer["max_steps"]) == (1e-4, 60)
-    assert recipe.eval.require == {}
+    assert (recipe.model, recipe.data) == (earlier.model, earlier.data)
+    assert recipe.trainer["num_generations"] * 16 == recipe.train.effective_batch
+    assert recipe.eval == earlier.eval

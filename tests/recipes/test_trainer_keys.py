@@ -43,8 +43,8 @@ def test_what_grpo_leaves_to_the_recipe_is_known_key_by_key():
     assert sorted(free) == [
         "beta", "delta", "entropy_coef", "entropy_coef_delta", "entropy_coef_max", "entropy_coef_min",
         "entropy_target", "epsilon", "epsilon_high", "generation_kwargs", "importance_sampling_level",
-        "log_completions", "log_multimodal", "log_unique_prompts", "mask_truncated_completions", "min_p",
-        "multi_objective_aggregation", "num_completions_to_print", "num_generations", "num_iterations",
+        "mask_truncated_completions", "min_p",
+        "multi_objective_aggregation", "num_generations", "num_iterations",
         "off_policy_mask_threshold", "repetition_penalty", "sapo_temperature_neg", "sapo_temperature_pos",
         "scale_rewards", "temperature", "top_entropy_quantile", "top_k", "top_p", "use_adaptive_entropy",
         "use_bias_correction_kl", "use_vllm", "vespo_k_neg", "vespo_k_pos", "vespo_lambda_neg", "vespo_lambda_pos",
@@ -162,7 +162,6 @@ def test_right_values_pass(key, value):
         ("temperature", 0.7),
         ("use_vllm", True),
         ("vllm_server_base_url", "http://localhost:8000"),
-        ("log_completions", True),
     ],
 )
 def test_right_values_of_grpo_pass(key, value):
