@@ -77,8 +77,8 @@ def only_form(now: Window, earlier: Sequence[Window], chance: Mapping[str, float
     return (
         f"{now.valid:.0%} of the answers are valid, but since step {windows[0].steps[0]} no part has scored above "
         f"chance (primary score, chance in brackets: {scores}): all that is learnt is the form. Usually scores leave "
-        "chance soon after answers are valid. Do begin from more SFT or with easier parts (clues, smaller grids), or ask "
-        "for more completions per puzzle (trainer.num_generations)."
+        "chance soon after answers are valid. Do begin from more SFT or with easier parts (clues, smaller grids), or "
+        "ask for more completions per puzzle (trainer.num_generations)."
     )
 
 
