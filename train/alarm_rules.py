@@ -51,7 +51,7 @@ MORE_VALID = 0.05
 MORE_CUT = 0.1
 """Rise of the share of completions that are cut at the limit."""
 SURE, LIKELY = 4.0, 2.0
-"""Standard errors: no chance even if looked for at every step, and more likely than not."""
+"""Standard errors: no chance although it is looked for at every step, and hardly chance."""
 
 Rule = Callable[[Window, Sequence[Window], Mapping[str, float]], str | None]
 """`rule(now, earlier, chance)`: what is wrong.
