@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 from typing import Any, NamedTuple
 
 _LEAST = 0.25
@@ -129,13 +129,12 @@ def _level(entries: Sequence[Entry], key: str) -> Level:
     values = _values(entries, key)
     if not values:
         return Level()
-    mean, n = fmean(values), len(values)
-    return Level(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n))
+    mean, n = sum(values) / len(values), len(values)  # fmean and squares raise where values are huge
+    return Level(mean, math.hypot(*(value - mean for value in values)) / math.sqrt((n - 1) * n))
 
 
 def _mean(entries: Sequence[Entry], key: str) -> float:
-    values = _values(entries, key)
-    return fmean(values) if values else math.nan
+    return _level(entries, key).mean
 
 
 def _median(entries: Sequence[Entry], key: str) -> float:
