@@ -75,7 +75,7 @@ def by_curriculum(folder: Path, seed: str, steps: str) -> None:
     command(
         [
             "train/sft.py", "recipe=quickstart", *both, *supervised, f"train.start={solved}", "trainer.max_steps=40",
-            "trainer.lr_scheduler_kwargs=null", "eval.require=null", "eval.count=0", f"output_dir={folder / 'form'}",
+            "trainer.lr_scheduler_kwargs=null", "eval.count=0", f"output_dir={folder / 'form'}",
         ],
         folder / "form",
     )  # fmt: skip
@@ -141,7 +141,7 @@ def command(words: Sequence[str], run: Path) -> float:
     started = time.monotonic()
     with log_of(run).open("w") as log:
         subprocess.run(
-            [sys.executable, *words, "wandb.mode=disabled", "eval.final_count=250"],
+            [sys.executable, *words, "wandb.mode=disabled", "eval.final_count=250", "eval.require=null"],
             cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, check=True,
         )  # fmt: skip
     return time.monotonic() - started
