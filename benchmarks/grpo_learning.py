@@ -5,9 +5,9 @@
 
 All runs are the real commands, one after the other; what is done already in output_dir is not done again. Supervised
 training (recipe quickstart) is stopped early: `noise` starts at its first checkpoint with a PA of .35 or more on 64
-held-out puzzles, or at the one before if that has .75 or more; `curriculum` at its first with .9, after 40 more
-supervised steps on 2x2 and 3x3, which show the form of a 3x3 answer. Each seed has a model, photos' crops and draws of
-its own. Prints held-out figures (greedy answers, 250 puzzles per part) before and after.
+held-out puzzles, or at the one before if that has .75 or more; `curriculum` at its first with .9, after further
+supervised steps on 2x2 and 3x3 until a tenth of the answers to 64 3x3 puzzles is valid. Each seed has a model, photos'
+crops and draws of its own. Prints held-out figures (greedy answers, 250 puzzles per part) before and after.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from train.grpo import prepare
 from train.script import run
 
 ROOT = Path(__file__).resolve().parent.parent
-HALF, TOO_MUCH, SOLVED = 0.35, 0.75, 0.9
+HALF, TOO_MUCH, SOLVED, FORM = 0.35, 0.75, 0.9, 0.1
 GRIDS = (2, 3)
 ARMS = {
     "uniform": "null",
@@ -72,15 +72,12 @@ def by_curriculum(folder: Path, seed: str, steps: str) -> None:
     solved = learnt(folder / "sft", seed)
     both = [f"seed={seed}", *parts()]
     supervised = ["trainer.learning_rate=5e-4", "trainer.warmup_steps=5", "trainer.lr_scheduler_type=constant"]
-    command(
-        [
-            "train/sft.py", "recipe=quickstart", *both, *supervised, f"train.start={solved}", "trainer.max_steps=40",
-            "trainer.lr_scheduler_kwargs=null", "eval.count=0", f"output_dir={folder / 'form'}",
-        ],
-        folder / "form",
+    train_until(
+        folder / "form", "3x3", "valid", FORM,
+        [*both, *supervised, f"train.start={solved}", "trainer.max_steps=200", "trainer.lr_scheduler_kwargs=null"],
     )  # fmt: skip
-    show(seed, "start", scores_of(folder / "form"))
-    start = list(checkpoint_folders(folder / "form").values())[-1]
+    start = checkpoint_folders(folder / "form")[first(folder / "form", "3x3", "valid", FORM)[-1][0]]
+    show(seed, f"start, {start.name}", judged(start, folder / "form.jsonl", ["recipe=quickstart", *both]))
     common = ["recipe=quickstart_grpo", *both, f"train.start={start}", f"trainer.max_steps={steps}"]
     for arm, curriculum in ARMS.items():
         words = [*common, f"data.curriculum={curriculum}", f"output_dir={folder / arm}"]
@@ -97,36 +94,44 @@ def parts() -> list[str]:
     ]
 
 
-def learnt(run: Path, seed: str) -> Path:
-    """The checkpoint of a supervised run at which 2x2 is solved; it is stopped there."""
-    words = ["recipe=quickstart", f"seed={seed}", "train.checkpoint_every=5", "train.keep_checkpoints=null"]
-    if not any(pa >= SOLVED for _, pa in progress(run)):
-        with (
-            log_of(run).open("w") as log,
-            subprocess.Popen(
-                [sys.executable, "train/sft.py", *words, "eval.final_count=0", "eval.require=null", f"output_dir={run}",
-                 "wandb.mode=disabled"],
-                cwd=ROOT, stdout=log, stderr=subprocess.STDOUT,
-            ) as training,
-        ):  # fmt: skip
-            while training.poll() is None and not any(pa >= SOLVED for _, pa in progress(run)):
-                time.sleep(2)
-            training.terminate()
-    return next(checkpoint_folders(run)[step] for step, pa in progress(run) if pa >= SOLVED)
-
-
 def half_learnt(run: Path, seed: str) -> Path:
-    """The checkpoint of that run to start from."""
+    """The checkpoint of a supervised run to start from."""
     learnt(run, seed)
-    steps = progress(run)
-    at = next(number for number, (_, pa) in enumerate(steps) if pa >= HALF)
-    return checkpoint_folders(run)[steps[at - (steps[at][1] >= TOO_MUCH)][0]]
+    steps = first(run, "2x2", "pa", HALF)
+    return checkpoint_folders(run)[steps[-2 if steps[-1][1] >= TOO_MUCH else -1][0]]
 
 
-def progress(run: Path) -> list[tuple[int, float]]:
-    """(step, PA) of each evaluation."""
-    told = ((step, read_records(records_file(run, step)).records) for step in evaluated_steps(run))
-    return [(step, summarize(records)["2x2"].means["pa"]) for step, records in told if records]
+def learnt(run: Path, seed: str) -> Path:
+    """The checkpoint of that run at which 2x2 is solved."""
+    train_until(run, "2x2", "pa", SOLVED, [f"seed={seed}"])
+    return checkpoint_folders(run)[first(run, "2x2", "pa", SOLVED)[-1][0]]
+
+
+def train_until(run: Path, part: str, entry: str, least: float, words: Sequence[str]) -> None:
+    """Supervised training that is stopped when a part's mean of an entry is there."""
+    if first(run, part, entry, least):
+        return
+    fixed = ["recipe=quickstart", "train.checkpoint_every=5", "train.keep_checkpoints=null", "eval.final_count=0",
+             "eval.require=null", "wandb.mode=disabled", f"output_dir={run}"]  # fmt: skip
+    with log_of(run).open("w") as log:
+        training = subprocess.Popen(
+            [sys.executable, "train/sft.py", *fixed, *words], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT
+        )
+        while training.poll() is None and not first(run, part, entry, least):
+            time.sleep(2)
+        training.terminate()
+        training.wait()
+
+
+def first(run: Path, part: str, entry: str, least: float) -> list[tuple[int, float]]:
+    """(step, mean of the entry) of each evaluation up to the first that has it; nothing if none has."""
+    told = []
+    for step in evaluated_steps(run):
+        if records := read_records(records_file(run, step)).records:
+            told.append((step, summarize(records)[part].means[entry]))
+            if told[-1][1] >= least:
+                return told
+    return []
 
 
 def log_of(run: Path) -> Path:

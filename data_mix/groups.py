@@ -118,11 +118,13 @@ class GroupScores:
 
 
 def group_metrics(groups: Iterable[Group]) -> Iterator[tuple[str, float]]:
-    """What a log says of one or more steps' groups, by part: share that teaches, mean primary score, mean spread."""
+    """What a log says of one or more steps' groups, by part: share that teaches, mean primary score, mean reward and
+    its mean spread."""
     by_part: dict[str, list[Group]] = {}
     for group in groups:
         by_part.setdefault(group.part, []).append(group)
     for part, own in sorted(by_part.items()):
         yield f"teaching/{part}", fmean(group.teaches for group in own)
         yield f"primary/{part}", fmean(group.score for group in own)
+        yield f"reward/{part}", fmean(fmean(group.rewards) for group in own)
         yield f"spread/{part}", fmean(group.spread for group in own)

@@ -38,6 +38,11 @@ def _train_problems(trained: Train) -> Iterator[str]:
     if trained.batching != "plain":
         allowed = "plain in a recipe with reward: micro-batches are whole completions"
         yield problem("train.batching", trained.batching, allowed, "do set train.batching=plain")
+    if trained.worst_batch_first:
+        yield problem(
+            "train.worst_batch_first", "true", "false in a recipe with reward: no batch is known before it is written",
+            "do set train.worst_batch_first=false; python -m train.plan says what the longest needs",
+        )  # fmt: skip
     for name, none in (("predictable_weight", 1.0), ("weighting", "equal")):
         value = getattr(trained, name)
         if value != none:
@@ -72,6 +77,9 @@ def _drawing_problems(rollouts: Rollouts, trainer: dict[str, Any]) -> Iterator[s
     if by_vllm and rollouts.constrained:
         advice = "do remove one of the two"
         yield problem("rollouts.constrained", "true", "false where trainer.use_vllm is true", advice)
+    for name in (key for key in trainer if key.startswith("vllm_") and not by_vllm):
+        allowed, advice = "nothing unless trainer.use_vllm is true", "do set trainer.use_vllm=true, or remove it"
+        yield problem(("trainer", name), shown(trainer[name]), allowed, advice)
     for name in _DRAWN_BY_VLLM_ONLY if not by_vllm else ():
         if name in trainer:
             allowed = "nothing unless trainer.use_vllm is true: completions are drawn by temperature and top_p"

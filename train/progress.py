@@ -9,12 +9,18 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 _COLUMNS = {
     "loss": "loss {:.4f}",
+    "reward": "reward {:.3f}",
+    "rewards/valid/mean": "valid {:.0%}",
+    "frac_reward_zero_std": "without spread {:.0%}",
+    "entropy": "entropy {:.3f}",
+    "completions/mean_length": "length {:.0f}",
     "informative_nll": "informative nll {:.4f}",
     "informative_accuracy": "accuracy {:.3f}",
     "grad_norm": "grad norm {:.3g}",
     "learning_rate": "lr {:.2e}",
     "tokens_per_second": "{:,.0f} tokens/s",
     "data_wait": "waiting for data {:.0%}",
+    "step_time": "{:.1f} s",
 }
 
 
@@ -43,7 +49,7 @@ class Progress(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         if self.bar is not None and "loss" in logs:
-            shown = [text.format(logs[name]) for name, text in _COLUMNS.items() if name in logs]
+            shown = [text.format(logs[name]) for name, text in _COLUMNS.items() if logs.get(name) is not None]
             self.bar.write(f"step {state.global_step}/{state.max_steps}  " + "  ".join(shown))
 
     def on_train_end(

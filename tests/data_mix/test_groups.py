@@ -192,11 +192,11 @@ def test_a_group_teaches_if_its_rewards_differ_by_more_than_rounding():
 
 def test_the_log_tells_of_each_part_what_its_groups_teach():
     groups = [
-        Group(0, "b", [1.0, 0.0], [1.0, 0.0]), Group(1, "b", [0.5, 0.5], [0.5, 0.5]), Group(2, "a", [1, 1], [1, 1])
+        Group(0, "b", [1.0, 0.0], [2.0, 1.0]), Group(1, "b", [0.5, 0.5], [0.5, 0.5]), Group(2, "a", [1, 1], [1, 1])
     ]  # fmt: skip
     assert dict(group_metrics(groups)) == {
-        "teaching/a": 0.0, "primary/a": 1.0, "spread/a": 0.0,
-        "teaching/b": 0.5, "primary/b": 0.5, "spread/b": 0.25,
+        "teaching/a": 0.0, "primary/a": 1.0, "reward/a": 1.0, "spread/a": 0.0,
+        "teaching/b": 0.5, "primary/b": 0.5, "reward/b": 1.0, "spread/b": 0.25,
     }  # fmt: skip
 
 

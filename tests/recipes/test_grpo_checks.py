@@ -49,6 +49,8 @@ SHAPE = re.compile(r"[^:]+: got .+; allowed: .+; (do|did) .+")
         ),
         (["rollouts.constrained=true", "trainer.use_vllm=true"], "rollouts.constrained: got true; allowed: false"),
         (["rollouts.batch=0"], "rollouts.batch: got 0; allowed: a whole number >= 1"),
+        (["train.worst_batch_first=true"], "train.worst_batch_first: got true; allowed: false in a recipe with reward"),
+        (["trainer.vllm_mode=server"], 'trainer.vllm_mode: got "server"; allowed: nothing unless trainer.use_vllm'),
         (["trainer.top_k=20"], "trainer.top_k: got 20; allowed: nothing unless trainer.use_vllm is true"),
         (["trainer.min_p=0.1"], "trainer.min_p: got 0.1; allowed: nothing unless trainer.use_vllm is true"),
         (["trainer.repetition_penalty=1.1"], "trainer.repetition_penalty: got 1.1; allowed: nothing unless"),
