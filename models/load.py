@@ -139,6 +139,18 @@ def load_checkpoint(
     return Loaded(processor, family, model.max_tokens, built.eval())
 
 
+def is_adapter(folder: str | Path) -> bool:
+    """Whether a checkpoint is an adapter, or else full weights.
+
+    Raises:
+        CheckpointError: it is neither.
+    """
+    if (Path(folder) / ADAPTER_CONFIG).is_file():
+        return True
+    _weight_files(Path(folder))
+    return False
+
+
 def with_adapter(model: Any, config: LoraConfig) -> PeftModel:
     """The model, changed in place, inside a new adapter, all of whose weights are float32."""
     adapted = get_peft_model(model, config, autocast_adapter_dtype=True)

@@ -16,7 +16,7 @@ from data_mix.order import Order
 from data_mix.phases import by_scores
 from models.flops import example_flops
 from models.lengths import Lengths, example_lengths
-from models.load import Loaded
+from models.load import Loaded, is_adapter
 from recipes.schema import Curriculum, Recipe
 from train.bins import Cost
 
@@ -39,6 +39,28 @@ class Measured(NamedTuple):
     @property
     def cost(self) -> Cost:
         return Cost(self.lengths.total, self.flops)
+
+
+def check_start(recipe: Recipe) -> None:
+    """Refuse a `train.start` that the model of the recipe cannot take, before that is loaded.
+
+    Raises:
+        ValueError: there are no weights, or they are of the other kind.
+    """
+    if recipe.train.start is None:
+        return
+    adapters = "lora" in recipe.train.methods().values()
+    if is_adapter(recipe.train.start) == adapters:
+        return
+    if adapters:
+        raise ValueError(
+            f"train.start: got {recipe.train.start}, full weights, in a recipe with adapters; allowed there: a "
+            f"checkpoint of adapters; set model.pretrained={recipe.train.start}, which new adapters are then put on"
+        )
+    raise ValueError(
+        f"train.start: got {recipe.train.start}, an adapter, in a recipe without; allowed there: full weights; set "
+        f"train.method=lora, or merge it first: python -m models.merge checkpoint={recipe.train.start} out=merged"
+    )
 
 
 def measure_examples(

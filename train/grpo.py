@@ -26,7 +26,7 @@ from models.drawing import Drawing
 from models.towers import check_towers
 from train.alarms import Alarms
 from train.arguments import grpo_arguments
-from train.check import check_lag, check_lengths, idle_decisions, measure_examples, num_steps
+from train.check import check_lag, check_lengths, check_start, idle_decisions, measure_examples, num_steps
 from train.console import set_up_logging
 from train.grpo_trainer import PromptTrainer, read_groups
 from train.head import plain_head
@@ -51,6 +51,7 @@ def prepare(argv: list[str]) -> Prepared:
     check_deepspeed(recipe.train.sharding)
     check_wandb(recipe)
     check_towers(FAMILIES[recipe.model.family], recipe.train)
+    check_start(recipe)
     checkpoint = open_run_folder(recipe)
     args = grpo_arguments(recipe, processes)
     rollout = Rollout(

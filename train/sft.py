@@ -21,7 +21,15 @@ from models import FAMILIES
 from models.towers import check_towers
 from train.arguments import sft_arguments
 from train.balance import step_batches
-from train.check import check_lag, check_lengths, example_costs, idle_decisions, measure_examples, num_steps
+from train.check import (
+    check_lag,
+    check_lengths,
+    check_start,
+    example_costs,
+    idle_decisions,
+    measure_examples,
+    num_steps,
+)
 from train.console import set_up_logging
 from train.forecast import batches_of
 from train.head import plain_head
@@ -52,6 +60,7 @@ def prepare(argv: list[str]) -> Prepared:
     check_towers(FAMILIES[recipe.model.family], recipe.train)
     scores = Scores()
     weights = PartWeights(recipe, scores)
+    check_start(recipe)
     checkpoint = open_run_folder(recipe)
     args = sft_arguments(recipe, processes)
     steps = num_steps(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 
 from data_mix.streams import stream
 from models.tokens import answer_ids
@@ -247,3 +248,48 @@ def test_a_reference_that_no_process_could_hold_is_refused():
     check_reference(0.1, "ddp")
     with pytest.raises(ValueError, match=r"trainer\.beta: got 0\.1 with train\.sharding=fsdp2; allowed there: 0"):
         check_reference(0.1, "fsdp2")
+
+
+def test_training_starts_from_the_weights_of_an_earlier_run_and_from_no_others(grpo, tmp_path):
+    grpo("tiny_qwen3_vl", "seed=3").train()
+    start = tmp_path / "run0/checkpoint-1"
+    trainer = grpo("tiny_qwen3_vl", f"train.start={start}")
+    expected = load_file(start / "model.safetensors")
+    own = trainer.model.state_dict()
+    assert all(torch.equal(own[name], tensor) for name, tensor in expected.items())
+    with pytest.raises(
+        ValueError, match=r"train\.start: got .*full weights, in a recipe with adapters.*model\.pretrained="
+    ):
+        grpo("tiny_qwen3_vl", f"train.start={start}", "train.method=lora")
+    grpo("tiny_qwen3_vl", "train.method=lora").train()
+    adapter = tmp_path / "run3/checkpoint-1"
+    with pytest.raises(ValueError, match=r"train\.start: got .*an adapter, in a recipe without.*models\.merge"):
+        grpo("tiny_qwen3_vl", f"train.start={adapter}")
+    with pytest.raises(ValueError, match="got nowhere; allowed is a folder that holds"):
+        grpo("tiny_qwen3_vl", "train.start=nowhere")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["trainer.loss_type=" + name] for name in ("grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")),
+        ["trainer.importance_sampling_level=sequence", "trainer.loss_type=grpo"],
+        ["trainer.scale_rewards=batch"],
+        ["trainer.multi_objective_aggregation=normalize_then_sum"],
+        ["trainer.top_entropy_quantile=0.5", "trainer.entropy_coef=0.01"],
+        ["trainer.use_adaptive_entropy=true", "trainer.entropy_target=2.0", "trainer.num_iterations=2"],
+        ["trainer.mask_truncated_completions=true"],
+        ["trainer.num_iterations=2", "trainer.off_policy_mask_threshold=0.5", "trainer.epsilon_high=0.28"],
+    ],
+    ids=" ".join,
+)
+def test_trls_losses_and_scalings_stay_open(words, grpo):
+    trainer = right_sometimes(
+        grpo("tiny_qwen3_vl", "trainer.max_steps=2", "trainer.learning_rate=1e-3", "train.checkpoint_every=2", *words),
+        lambda one: one.sample == 1,
+    )
+    before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
+    trainer.train()
+    logged = [entry for entry in trainer.state.log_history if "reward" in entry]
+    assert [entry["grad_norm"] > 0 for entry in logged] == [True, True]
+    assert any(not torch.equal(weight, before[name]) for name, weight in trainer.model.named_parameters())
