@@ -213,8 +213,10 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
 
     def _own_logps(self, rows: Sequence[tuple[Prompt, Written]]) -> torch.Tensor:
         width = max(len(written.completion.ids) for _, written in rows)
+        size = self.args.per_device_train_batch_size
         with torch.no_grad(), evaluating(self.model):
-            return self._logps(self.model, rows, width)[0]
+            found = [self._logps(self.model, rows[at : at + size], width)[0] for at in range(0, len(rows), size)]
+        return torch.cat(found)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         self._scored = [self._rows[row] for row in inputs["row"].tolist()]
