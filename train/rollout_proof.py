@@ -12,8 +12,8 @@ NOISE = 0.1
 """Largest mean difference of a token's log-probability between two engines with the same weights, nats.
 
 A logit between 16 and 32 has steps of 1/8 in bfloat16, so it is up to 1/16 off when it is rounded once, and two
-engines round it independently, together with what their layers have accumulated: 0.01 to 0.05 on average. Weights,
-temperature or prompts that differ are beyond 0.1 by far, but an update may be less than either: see `is_proven`."""
+engines round independently: a few hundredths on average. docs/vllm.md has what tiny models measure on either side of
+it. One update may be less than it: see `is_proven`."""
 
 
 def is_proven(rollout: int) -> bool:
