@@ -74,9 +74,7 @@ def generate(
         sequences = model.generate(**batch, synced_gpus=False, logits_processor=drawn)
     written = sequences[:, batch["input_ids"].shape[1] :].tolist()  # (prompts, new tokens)
     seconds = (time.perf_counter() - started) / len(prompts)
-    return [
-        _completion(processor, row[:limit], set(stop_ids), seconds) for row, limit in zip(written, limits, strict=True)
-    ]
+    return [cut(processor, row[:limit], set(stop_ids), seconds) for row, limit in zip(written, limits, strict=True)]
 
 
 def left_padded(encoded: list[dict[str, torch.Tensor]], pad_id: int) -> dict[str, torch.Tensor]:
@@ -94,7 +92,8 @@ def left_padded(encoded: list[dict[str, torch.Tensor]], pad_id: int) -> dict[str
     return batch
 
 
-def _completion(processor: Any, ids: list[int], stop_ids: set[int], seconds: float) -> Completion:
+def cut(processor: Any, ids: list[int], stop_ids: set[int], seconds: float) -> Completion:
+    """What was written, up to the first of stop_ids, and that included; without any, it was cut off."""
     end = next((index for index, token in enumerate(ids) if token in stop_ids), None)
     text = processor.tokenizer.decode(ids[:end], skip_special_tokens=False, clean_up_tokenization_spaces=False)
     if end is None:

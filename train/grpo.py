@@ -36,6 +36,7 @@ from train.rollouts import OwnEngine
 from train.run_folder import check_steps_left, open_run_folder
 from train.script import Prepared, equipped, main, mixtures, read_recipe
 from train.sharding import check_deepspeed, check_sharding, load_for_training, spread
+from train.vllm_checks import check_vllm, plan_vllm
 
 logger = logging.getLogger("train.grpo")
 
@@ -54,6 +55,8 @@ def prepare(argv: list[str]) -> Prepared:
     check_start(recipe)
     checkpoint = open_run_folder(recipe)
     args = grpo_arguments(recipe, processes)
+    if args.use_vllm:
+        check_vllm(recipe, args, processes, rank)
     rollout = Rollout(
         recipe.train.effective_batch // args.num_generations, args.num_generations, processes,
         args.gradient_accumulation_steps, args.num_iterations,
@@ -88,6 +91,8 @@ def prepare(argv: list[str]) -> Prepared:
     measured = measure_examples(loaded, mixture, may_come, rank, processes)
     check_lengths(loaded, mixture, measured)
     args.max_completion_length = max(answer_limit(one.lengths, loaded.max_tokens) for one in measured.values())
+    if args.use_vllm:
+        plan_vllm(recipe, args, loaded, measured.values(), rank)
     ahead = rollout.uses * rollout.micro_steps
     check_lag(curriculum, ahead, recipe.train.workers, args.dataloader_prefetch_factor or 2)
     logger.info(
@@ -95,7 +100,7 @@ def prepare(argv: list[str]) -> Prepared:
         rollout.puzzles, rollout.completions, args.max_completion_length, steps,
     )  # fmt: skip
     batches = PromptBatches(order, rollouts, rollout)
-    engine = OwnEngine(recipe, loaded, Drawing(args.temperature, args.top_p))
+    engine = None if args.use_vllm else OwnEngine(recipe, loaded, Drawing(args.temperature, args.top_p))
     trainer = PromptTrainer(recipe, loaded, mixture, batches, found, engine, args)
     evaluation = EvalCallback(trainer, recipe, loaded, checkpoint_mixture, final_mixture, Scores())
     alarms = Alarms(recipe, Points(Path(recipe.output_dir)))

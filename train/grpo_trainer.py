@@ -20,6 +20,7 @@ from data_mix.groups import Group, GroupScores, group_metrics
 from data_mix.mixture import Mixture
 from data_mix.prompt_batches import Asked, PromptBatches
 from data_mix.refill import Refill
+from models.generation import evaluating
 from models.load import Loaded
 from recipes.schema import Recipe
 from train.batches import as_dataset
@@ -29,6 +30,7 @@ from train.reward_functions import RewardFunction, reward_weights
 from train.rollouts import Engine, Prompt, Prompts, Written, grouped, judged
 from train.run_trainer import RunTrainer
 from train.step_log import StepLog
+from train.vllm_engine import VllmEngine
 
 GROUPS_FILE = "groups.json"
 """In a checkpoint: what the run's groups have found, for its curriculum."""
@@ -48,20 +50,19 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
         mixture: Mixture,
         batches: PromptBatches,
         found: GroupScores,
-        engine: Engine,
+        engine: Engine | None,
         args: GRPOConfig,
         **kwargs: Any,
     ) -> None:
         """
         Args:
             found: what the run's groups have found so far.
-            engine: writes completions.
+            engine: writes completions; None: vLLM does, as `args` say.
         """
         weights = reward_weights(recipe)
         args.ddp_find_unused_parameters = False  # every micro-batch has an image
         args.reward_weights = list(weights.values())
         self._prompts = Prompts(loaded, mixture)
-        self._engine = engine
         self._judge = judged(recipe)
         self._found = found
         self._refill = Refill(mixture.positions(), recipe.seed, recipe.data.refill_tries)
@@ -84,6 +85,7 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
             rollout_func=self._handed,
             **kwargs,
         )
+        self._engine = engine or VllmEngine(self.vllm_generation, loaded, self.num_generations, self._own_logps)
         if reference is not None:
             add_fused_lm_head(reference, temperature=self.temperature)
             self.ref_model = self.accelerator.prepare_model(reference, evaluation_mode=True)
@@ -132,6 +134,7 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
         ]
         self._scored = self._rows
         rows = [{"prompt": _said(prompt), "scores": written.scores} for prompt, written in self._rows]
+        self._last_loaded_step = self.state.global_step  # or TRL would hand vLLM the same weights again
         output = super()._generate_and_score_completions(rows)
         output["row"] = torch.arange(len(rows))
         return output
@@ -207,6 +210,13 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
         )
         with self.accelerator.autocast():
             return completion_logps(model, features, batch, width, self.temperature)
+
+    def _own_logps(self, rows: Sequence[tuple[Prompt, Written]]) -> torch.Tensor:
+        width = max(len(written.completion.ids) for _, written in rows)
+        size = self.args.per_device_train_batch_size
+        with torch.no_grad(), evaluating(self.model):
+            found = [self._logps(self.model, rows[at : at + size], width)[0] for at in range(0, len(rows), size)]
+        return torch.cat(found)
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         self._scored = [self._rows[row] for row in inputs["row"].tolist()]
