@@ -1,6 +1,7 @@
 """Rollouts by another engine, with a stand-in for TRL's VLLMGeneration: real tokens by a real copy of the model."""
 
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -206,6 +207,16 @@ def test_weights_that_do_not_arrive_are_told_at_the_second_rollout(model, mode, 
     with pytest.raises(RunError, match=r"rollout 2: .* the weights have not arrived"):
         trainer.train()
     assert trainer.state.global_step == 1
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_weights_that_training_starts_from_must_have_arrived_before_the_first_rollout(arrives, by_vllm, folders):
+    start = folders["tiny_qwen3_vl"].with_name("start")
+    other = load_model(recipe_of("tiny_qwen3_vl").model, seed=1, dtype=torch.float32)
+    other.model.save_pretrained(start)
+    trainer = by_vllm("tiny_qwen3_vl", f"train.start={start}", arrives=arrives)
+    with nullcontext() if arrives else pytest.raises(RunError, match=r"rollout 1: .* the weights have not arrived"):
+        trainer.train()
 
 
 @pytest.mark.parametrize("model", TINY)
