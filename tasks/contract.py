@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -153,6 +153,10 @@ class Task:
     None where an answer has no parts."""
     degenerate: Callable[[dict[str, Any], np.random.Generator], dict[str, str]] | None = None
     """`degenerate(target, rng)`: {what it does: answer} of answers that miss the point, to try a reward on."""
+    credit: Callable[[str, Any, dict[str, Any], Literal["row", "piece"]], list[tuple[int, float]] | None] | None = None
+    """`credit(text, spec, target, per)`: [(character, share of the primary score that is decided from there on), ...]
+    of any text, from (0, 0.0) on; what an entry says follows from the text before its character alone. None where
+    answers of this spec are not written so that they are decided bit by bit."""
     data_only: bool = False
     """Its examples come out of datasets alone: `pose` and `render` raise ValueError."""
 

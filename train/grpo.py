@@ -28,6 +28,7 @@ from train.alarms import Alarms
 from train.arguments import grpo_arguments
 from train.check import check_lag, check_lengths, check_start, idle_decisions, measure_examples, num_steps
 from train.console import set_up_logging
+from train.credit import check_credit
 from train.grpo_trainer import PromptTrainer, read_groups
 from train.head import plain_head
 from train.parameters import describe_parameters, learning_rates
@@ -72,6 +73,7 @@ def prepare(argv: list[str]) -> Prepared:
 
     # mixture
     mixture, checkpoint_mixture, final_mixture = mixtures(recipe, args)
+    check_credit(recipe, mixture)
     curriculum = prompt_curriculum(recipe.data)
     found = GroupScores(curriculum, list(recipe.data.parts))
     if checkpoint:

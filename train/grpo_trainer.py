@@ -22,9 +22,11 @@ from data_mix.prompt_batches import Asked, PromptBatches
 from data_mix.refill import Refill
 from models.generation import evaluating
 from models.load import Loaded
+from models.offsets import token_starts
 from recipes.schema import Recipe
 from train.batches import as_dataset
 from train.completion_logps import completion_batch, completion_logps
+from train.credit import along, credit_of
 from train.reference import reference_of
 from train.reward_functions import RewardFunction, reward_weights
 from train.rollouts import Engine, Prompt, Prompts, Written, grouped, judged
@@ -62,6 +64,7 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
         weights = reward_weights(recipe)
         args.ddp_find_unused_parameters = False  # every micro-batch has an image
         args.reward_weights = list(weights.values())
+        self._weights, self._along = weights, recipe.reward.along
         self._prompts = Prompts(loaded, mixture)
         self._judge = judged(recipe)
         self._found = found
@@ -137,7 +140,26 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
         self._last_loaded_step = self.state.global_step  # or TRL would hand vLLM the same weights again
         output = super()._generate_and_score_completions(rows)
         output["row"] = torch.arange(len(rows))
+        if self._along != "answer":
+            groups = [filled.asked[which] for which in filled.chosen]
+            output["advantages"] = self._credited(groups, output["completion_ids"].shape[1])
         return output
+
+    def _credited(self, groups: Sequence[Group], width: int) -> torch.Tensor:
+        """Advantages of this process's completions, token by token, (rows, width)."""
+        own = [
+            credit_of(prompt.posed, written.completion.text, self._along, self._weights)
+            for prompt, written in self._rows
+        ]
+        first, tokenizer = len(own) * self.accelerator.process_index, self._loaded.processor.tokenizer
+        starts = [token_starts(tokenizer, written.completion.ids) for _, written in self._rows]
+        advantages = along(
+            torch.tensor([group.rewards for group in groups]),
+            gather_object(own),
+            dict(enumerate(starts, first)),
+            scale_rewards=self.scale_rewards,
+        )
+        return torch.nn.functional.pad(advantages, (0, width - advantages.shape[1])).to(self.accelerator.device)
 
     def _ask(self, step: int, positions: Sequence[int], own: Sequence[Asked]) -> list[Group]:
         """Have this process's share written; the groups of all."""

@@ -64,10 +64,6 @@ class OwnEngine:
     """Completions by the model that is trained, in batches of like length."""
 
     def __init__(self, recipe: Recipe, loaded: Loaded, drawing: Drawing) -> None:
-        """
-        Args:
-            beat: called after every batch.
-        """
         self._seed = recipe.seed
         self._batch = recipe.rollouts.batch
         self._constrained = recipe.rollouts.constrained

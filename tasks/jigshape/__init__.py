@@ -4,6 +4,7 @@ from tasks.contract import Task
 from tasks.jigshape.answer import REASONS, gold, informative, parse, write
 from tasks.jigshape.baselines import chance
 from tasks.jigshape.boxes import boxes
+from tasks.jigshape.credit import credit
 from tasks.jigshape.degenerate import degenerate, partly_right
 from tasks.jigshape.diagnosis import diagnose
 from tasks.jigshape.geometry import board
@@ -46,4 +47,5 @@ TASK = Task(
     unsafe=unsafe,
     partly_right=partly_right,
     degenerate=degenerate,
+    credit=credit,
 )

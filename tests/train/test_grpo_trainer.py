@@ -293,3 +293,30 @@ def test_trls_losses_and_scalings_stay_open(words, grpo):
     logged = [entry for entry in trainer.state.log_history if "grad_norm" in entry]
     assert [entry["grad_norm"] > 0 for entry in logged] == [True, True]
     assert any(not torch.equal(weight, before[name]) for name, weight in trainer.model.named_parameters())
+
+
+@pytest.mark.parametrize("along", ["row", "piece"])
+def test_answers_by_cell_are_credited_along_the_way(along, grpo):
+    by_cell = [f"data.parts.{n}.spec.answer_format=by_cell" for n in (2, 3)]
+    words = ["rollouts.constrained=true", "data.parts.rows=null", "trainer.num_generations=4", *by_cell]
+    plain, credited = (grpo("tiny_qwen3_vl", *words, f"reward.along={each}") for each in ("answer", along))
+    told = []
+    for trainer in (plain, credited):
+        compute = trainer._compute_loss
+        trainer._compute_loss = lambda model, inputs, compute=compute: (
+            told.append(dict(zip(inputs["row"].tolist(), inputs["advantages"], strict=True))) or compute(model, inputs)
+        )
+        trainer.train()
+    whole, parts = ({row: each for batch in some for row, each in batch.items()} for some in (told[:3], told[3:]))
+    assert written(plain) == written(credited)
+    for row, advantage in whole.items():
+        first = parts[row][0]  # nothing is decided before the first token
+        torch.testing.assert_close(first, advantage, atol=1e-5, rtol=1e-5)
+    assert any(each.unique().numel() > 2 for each in parts.values())
+    (logged,) = (entry for entry in credited.state.log_history if "reward" in entry)
+    assert logged["grad_norm"] > 0
+
+
+def test_credit_that_no_part_can_have_is_refused(grpo):
+    with pytest.raises(ValueError, match=r"reward\.along: got piece, but no part's answers are decided bit by bit"):
+        grpo("tiny_qwen3_vl", "reward.along=piece")
