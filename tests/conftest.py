@@ -22,3 +22,11 @@ def in_tmp_path(tmp_path, monkeypatch):
     """The test runs in an empty folder, which it gets."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def two_images(tmp_path_factory):
+    """The override that adds a part whose prompts have one image, or two."""
+    from tests.two_images import part, save
+
+    return part(save(tmp_path_factory.mktemp("rows")))

@@ -57,17 +57,18 @@ def completions(run: Path, step: int) -> list[list[str]]:
         pytest.param("tiny_gemma3", "full", "fsdp2", marks=pytest.mark.slow),
     ],
 )
-def test_two_processes_ask_and_learn_what_one_does(model, method, sharding, launch, tmp_path):
+def test_two_processes_ask_and_learn_what_one_does(model, method, sharding, launch, tmp_path, two_images, monkeypatch):
     """Seven groups of four completions on two processes, in micro-batches of seven: a group is cut between two, and
-    one of the groups that are asked again may be, too."""
+    one of the groups that are asked again may be, too. Prompts have one image or two, of different sizes."""
     common = [*RUN, f"model={model}", f"train.method={method}", "rollouts.write=true", "trainer.max_steps=2"]
-    common += ["train.effective_batch=28", "train.micro_batch=7", "data.refill_tries=1"]
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    common += ["train.effective_batch=28", "train.micro_batch=7", "data.refill_tries=1", two_images]
     launch("train/grpo.py", *common, "output_dir=one")
     launch("train/grpo.py", *common, f"train.sharding={sharding}", "output_dir=two", config="cpu2.yaml")
     one, two = (curve(tmp_path / name / "checkpoint-2") for name in ("one", "two"))
     for first, second in zip(one, two, strict=True):
-        for name in ("reward", "reward_std", "rewards/pa/mean", "primary/2", "primary/3", "teaching/3", "grad_norm"):
-            assert second[name] == pytest.approx(first[name], abs=2e-5), name
+        for name in ("reward", "reward_std", "rewards/pa/mean", "primary/2", "primary/rows", "teaching/3", "grad_norm"):
+            assert second[name] == pytest.approx(first[name], rel=1e-5, abs=2e-5), name
         assert first["reward_std"] > 0
     of_each = completions(tmp_path / "two", 1)
     assert len(of_each) == 2

@@ -1,13 +1,9 @@
 """The GRPO trainer: what it asks, what each completion earns and how likely the model finds it."""
 
-import json
 from types import SimpleNamespace
 
-import datasets
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import load_file
 
 from data_mix.streams import stream
@@ -23,24 +19,6 @@ FAMILIES = ("tiny_qwen3_vl", "tiny_gemma3")
 SPEC = "{{grid: {}, piece_px: 8, tab_ratio: 0.3}}"
 
 
-@pytest.fixture(scope="module")
-def two_images(tmp_path_factory):
-    """A dataset of 2x2 puzzles with one image, and with two of other sizes."""
-    folder = tmp_path_factory.mktemp("rows")
-    noise = [
-        Image.fromarray(stream("noise", at).integers(0, 256, (40 + 32 * at, 48, 3), dtype=np.uint8)) for at in range(4)
-    ]
-    answer = json.dumps({str(piece): [piece // 2, piece % 2] for piece in range(4)})
-    rows = [
-        {"images": images, "response": answer, "messages": json.dumps([{"role": "user", "content": content}])}
-        for images in ([noise[0]], noise[:2], noise[1:3], [noise[3]])
-        for content in [[*[{"type": "image"}] * len(images), {"type": "text", "text": "Where is each piece?"}]]
-    ]
-    made = datasets.Dataset.from_list(rows).cast_column("images", datasets.List(datasets.Image()))
-    made.to_parquet(folder / "rows.parquet")
-    return folder
-
-
 @pytest.fixture
 def grpo(tmp_path, monkeypatch, two_images):
     """`grpo(model, *overrides)`: what train/grpo.py prepares: 2x2 and 3x3 puzzles, and rows with one or two images."""
@@ -49,13 +27,12 @@ def grpo(tmp_path, monkeypatch, two_images):
     runs = iter(range(99))
 
     def build(model, *overrides):
-        rows = "{{task: jigshape, spec: {{grid: 2}}, count: 4, dataset: {{name: '{}', columns: {{answer: response}}}}}}"
         prepared = prepare(
             [
                 "recipe=mixed_grid", f"model={model}", "reward={}", "data.photos.use=reuse", "wandb.mode=disabled",
                 *(f"data.parts.{n}x{n}=null" for n in (4, 8, 12, 16)),
                 *(f"data.parts.{n}={{task: jigshape, count: 4, spec: {SPEC.format(n)}}}" for n in (2, 3)),
-                f"data.parts.rows={rows.format(two_images)}", "data.parts.rows.dataset.columns.messages=messages",
+                two_images,
                 "train.batching=plain", "train.precision=fp32", "train.workers=0", "train.effective_batch=12",
                 "train.micro_batch=4", "trainer.num_generations=2", "trainer.max_steps=1", "trainer.warmup_steps=0",
                 "trainer.gradient_checkpointing=false", "eval.count=0", "eval.final_count=0",
@@ -198,15 +175,13 @@ def test_groups_that_teach_nothing_are_replaced_and_what_is_trained_on_is_what_w
 
 @pytest.mark.parametrize("model", FAMILIES)
 def test_constrained_completions_are_valid_and_train_on_what_was_decided_at_a_ratio_of_one(model, grpo):
-    trainer = grpo(
-        model, "rollouts.constrained=true", "data.parts.rows=null", "trainer.temperature=0.8", "trainer.beta=0.0"
-    )
+    trainer = grpo(model, "rollouts.constrained=true", "trainer.temperature=0.8", "trainer.beta=0.0")
     trainer.train()
     (logged,) = (entry for entry in trainer.state.log_history if "reward" in entry)
     assert logged["rewards/valid/mean"] == 1
     assert logged["clip_ratio/region_mean"] == 0
     trainer = grpo(
-        model, "rollouts.constrained=true", "data.parts.rows=null", "trainer.temperature=0.8",
+        model, "rollouts.constrained=true", "trainer.temperature=0.8",
         "trainer.learning_rate=1e-30",
     )  # fmt: skip
     trainer.train()
@@ -235,7 +210,7 @@ def test_completions_are_cut_at_the_limit_that_evaluation_has(grpo):
 def test_kl_is_measured_from_the_model_before_the_first_step(method, grpo):
     trainer = grpo(
         "tiny_qwen3_vl", f"train.method={method}", "trainer.beta=0.1", "trainer.max_steps=2",
-        "rollouts.constrained=true", "data.parts.rows=null", "trainer.learning_rate=1e-2",
+        "rollouts.constrained=true", "trainer.learning_rate=1e-2",
     )  # fmt: skip
     trainer.train()
     first, second = (entry["kl"] for entry in trainer.state.log_history if "kl" in entry)
@@ -298,7 +273,7 @@ def test_trls_losses_and_scalings_stay_open(words, grpo):
 @pytest.mark.parametrize("along", ["row", "piece"])
 def test_answers_by_cell_are_credited_along_the_way(along, grpo):
     by_cell = [f"data.parts.{n}.spec.answer_format=by_cell" for n in (2, 3)]
-    words = ["rollouts.constrained=true", "data.parts.rows=null", "trainer.num_generations=4", *by_cell]
+    words = ["rollouts.constrained=true", "trainer.num_generations=4", *by_cell]
     plain, credited = (grpo("tiny_qwen3_vl", *words, f"reward.along={each}") for each in ("answer", along))
     told = []
     for trainer in (plain, credited):
