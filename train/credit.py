@@ -23,7 +23,7 @@ def along(
     credits: Sequence[Credit | None],
     rows: Mapping[int, Sequence[int]],
     *,
-    scale_rewards: Literal["group", "batch", "none"],
+    scale_rewards: Literal["batch", "none"],
 ) -> torch.Tensor:
     """Advantages of some completions, token by token, (rows, tokens of the longest).
 
@@ -32,10 +32,11 @@ def along(
 
         A = R - mean(R) - (p - mean(p)),
 
-    over the same std(R) that TRL divides by; mean(R) is the group's, mean(p) that of its completions that have a
-    stretch c. What is subtracted follows from the text before the token and from other completions, so it is a
-    baseline: the expected gradient is that of R - mean(R), and so is the optimum. Past a completion's end values mean
-    nothing.
+    where mean(R) is the group's, mean(p) that of its completions that have a stretch c. What p adds follows from the
+    text before the token and from other completions, so it is a baseline: the expected gradient is that of R - mean(R),
+    and so is the optimum. That is exact with scale_rewards none, and nearly so with batch, where all is divided by the
+    spread of all rewards. A group's own spread depends on what the token leads to, so with it p would be none. Past a
+    completion's end values mean nothing.
 
     Args:
         rewards: (P, G), P groups of G completions.
@@ -59,8 +60,8 @@ def along(
     advantages = (rewards - rewards.mean(dim=1, keepdim=True)).flatten()[wanted, None] - decided
     if scale_rewards == "none":
         return advantages
-    spread = rewards.std(dim=1, keepdim=True) if scale_rewards == "group" else rewards.std()
-    return advantages / (spread.expand_as(rewards).flatten()[wanted, None] + 1e-4)
+    spread = rewards.std()
+    return advantages / (spread + 1e-4) if spread > 0 else torch.zeros_like(advantages)
 
 
 def credit_of(posed: Posed, text: str, per: Literal["row", "piece"], weights: Mapping[str, float]) -> Credit | None:
@@ -88,6 +89,12 @@ def check_credit(recipe: Recipe, mixture: Mixture) -> None:
         raise ValueError(
             f"reward.along: got {per}, but no part's answers are decided bit by bit; allowed then: answer; set "
             "reward.along=answer, or spec.answer_format=by_cell in jigshape parts"
+        )
+    scaling = recipe.trainer.get("scale_rewards", "group")
+    if scaling not in ("batch", "none"):
+        raise ValueError(
+            f"reward.along: got {per} with trainer.scale_rewards={scaling}; allowed then: none, batch, as a group's "
+            "spread depends on each of its answers; set trainer.scale_rewards=none"
         )
     if recipe.trainer.get("multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize":
         raise ValueError(

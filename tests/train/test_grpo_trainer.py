@@ -273,7 +273,7 @@ def test_trls_losses_and_scalings_stay_open(words, grpo):
 @pytest.mark.parametrize("along", ["row", "piece"])
 def test_answers_by_cell_are_credited_along_the_way(along, grpo):
     by_cell = [f"data.parts.{n}.spec.answer_format=by_cell" for n in (2, 3)]
-    words = ["rollouts.constrained=true", "trainer.num_generations=4", *by_cell]
+    words = ["rollouts.constrained=true", "trainer.num_generations=4", "trainer.scale_rewards=batch", *by_cell]
     plain, credited = (grpo("tiny_qwen3_vl", *words, f"reward.along={each}") for each in ("answer", along))
     told = []
     for trainer in (plain, credited):
@@ -295,3 +295,7 @@ def test_answers_by_cell_are_credited_along_the_way(along, grpo):
 def test_credit_that_no_part_can_have_is_refused(grpo):
     with pytest.raises(ValueError, match=r"reward\.along: got piece, but no part's answers are decided bit by bit"):
         grpo("tiny_qwen3_vl", "reward.along=piece")
+    with pytest.raises(
+        ValueError, match=r"reward\.along: got row with trainer\.scale_rewards=group; allowed then"
+    ):
+        grpo("tiny_qwen3_vl", "reward.along=row", "data.parts.2.spec.answer_format=by_cell")
