@@ -50,7 +50,7 @@ def completions(run: Path, step: int) -> list[list[str]]:
     [
         ("tiny_qwen3_vl", "full", "ddp"),
         ("tiny_gemma3", "lora", "ddp"),
-        ("tiny_qwen3_vl", "full", "fsdp2"),
+        pytest.param("tiny_qwen3_vl", "full", "fsdp2", marks=pytest.mark.slow),
         pytest.param("tiny_qwen3_vl", "lora", "ddp", marks=pytest.mark.slow),
         pytest.param("tiny_gemma3", "full", "ddp", marks=pytest.mark.slow),
         pytest.param("tiny_gemma3", "lora", "fsdp2", marks=pytest.mark.slow),
