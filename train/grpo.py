@@ -12,10 +12,12 @@ import logging
 import os
 from pathlib import Path
 
+import torch
+
 from data_mix.curriculum import CurriculumOrder
 from data_mix.groups import GroupScores
 from data_mix.phases import prompt_curriculum
-from data_mix.prompt_batches import PromptBatches, Rollout
+from data_mix.prompt_batches import PromptBatches
 from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
 from eval_hooks.evaluate import answer_limit
@@ -26,10 +28,12 @@ from models.drawing import Drawing
 from models.towers import check_towers
 from train.alarms import Alarms
 from train.arguments import grpo_arguments
-from train.check import check_lag, check_lengths, idle_decisions, measure_examples, num_steps
+from train.check import check_lag, check_lengths, idle_decisions, measure_examples
 from train.console import set_up_logging
+from train.grpo_forecast import largest_load, may_come, schedule_of
 from train.grpo_trainer import PromptTrainer, read_groups
 from train.head import plain_head
+from train.memory import check_activations
 from train.parameters import describe_parameters, learning_rates
 from train.reference import check_reference
 from train.rollouts import OwnEngine
@@ -53,13 +57,8 @@ def prepare(argv: list[str]) -> Prepared:
     check_towers(FAMILIES[recipe.model.family], recipe.train)
     checkpoint = open_run_folder(recipe)
     args = grpo_arguments(recipe, processes)
-    rollout = Rollout(
-        recipe.train.effective_batch // args.num_generations, args.num_generations, processes,
-        args.gradient_accumulation_steps, args.num_iterations,
-    )  # fmt: skip
-    examples = sum(part.count for part in recipe.data.parts.values())
-    rollouts = num_steps(examples, rollout.puzzles, args.num_train_epochs, -(-args.max_steps // rollout.uses))
-    steps = args.max_steps if args.max_steps > 0 else rollouts * rollout.uses
+    schedule = schedule_of(recipe, processes)
+    rollout, rollouts, steps = schedule
     logger.info("recipe %s, %s process(es), %s: %s steps", recipe.name, processes, args.device.type, steps)
     if checkpoint:
         check_steps_left(checkpoint, steps)
@@ -83,9 +82,11 @@ def prepare(argv: list[str]) -> Prepared:
     spread(recipe, loaded, sharding, args)
 
     # trainer
-    may_come = range(len(mixture)) if recipe.data.refill_tries else order.positions(rollouts)
-    measured = measure_examples(loaded, mixture, may_come, rank, processes)
+    measured = measure_examples(loaded, mixture, may_come(recipe, mixture, order, rollouts), rank, processes)
     check_lengths(loaded, mixture, measured)
+    if args.device.type == "cuda":
+        load = largest_load(recipe, loaded, measured, order, schedule)
+        check_activations(recipe, sharding, processes, load, torch.cuda.mem_get_info()[1])
     args.max_completion_length = max(answer_limit(one.lengths, loaded.max_tokens) for one in measured.values())
     ahead = rollout.uses * rollout.micro_steps
     check_lag(curriculum, ahead, recipe.train.workers, args.dataloader_prefetch_factor or 2)

@@ -9,7 +9,8 @@ from models.outline import outline
 from models.towers import train_towers
 from recipes.loader import load_recipe
 from train import traced
-from train.memory import Memory, check_activations, composed, head_memory, standing_memory, training_memory
+from train.head_memory import loss_head
+from train.memory import Memory, check_activations, composed, standing_memory, training_memory
 from train.traced import LiveBytes, Load, Phases, trace
 
 NONE = Memory(weights=0, gradients=0, optimizer=0, buckets=0, gathered=0, forward=0, backward=0, head=0, kept=0)
@@ -54,20 +55,18 @@ def test_what_does_not_train_has_weights_alone():
 
 def test_the_head_holds_a_chunk_of_logits_however_long_the_answers_are():
     vocabulary, hidden = 2**18, 64  # 256 rows of float32 logits are 256 MiB
-    short, long = (
-        head_memory(answer, hidden, vocabulary, trained=True, wide=True, bf16=True) for answer in (256, 2560)
-    )
+    short, long = (loss_head(answer, hidden, vocabulary, trained=True, wide=True, bf16=True) for answer in (256, 2560))
     gradient, copied, chunk = 4 * vocabulary * hidden, 2 * vocabulary * hidden, 256 * vocabulary * 6
     assert short.kept == gradient + 256 * hidden * 2
     assert short.forward == gradient + copied + chunk + 2 * 256 * hidden * 2
     assert long.forward - short.forward == 2 * (2560 - 256) * hidden * 2
-    frozen = head_memory(256, hidden, vocabulary, trained=False, wide=False, bf16=True)
+    frozen = loss_head(256, hidden, vocabulary, trained=False, wide=False, bf16=True)
     assert frozen.forward == chunk + 2 * 256 * hidden * 2
 
 
 def test_the_peak_of_each_pass_is_where_most_towers_wait():
     vision, language = Phases(forward=7, held=5, kept=3, backward=20), Phases(forward=11, held=10, kept=8, backward=12)
-    head = head_memory(0, 1, 1, trained=False, wide=False, bf16=True)
+    head = loss_head(0, 1, 1, trained=False, wide=False, bf16=True)
     found = composed(replace(NONE, weights=100), vision, language, head, embeddings=0)
     assert (found.forward, found.backward, found.kept) == (5 + 11, 20, 11)
     assert found.peak == 120
