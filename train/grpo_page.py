@@ -26,11 +26,11 @@ def rollouts_lines(forecast: GrpoForecast, batches: Batches) -> list[str]:
     limit = max(one.lengths.answer for one in forecast.rows.values())
     again = f", up to {asked * (1 + tries):,} with data.refill_tries={tries}" if tries else ""
     uses = f", each trained on in {rollout.uses} steps" if rollout.uses > 1 else ""
+    each = f"{rollout.puzzles} puzzle(s), {rollout.completions} completions each of at most {limit:,} tokens"
     return [
         f"{forecast.steps:,} steps of {forecast.recipe.train.effective_batch} completions = "
         f"{forecast.batches.arrange.describe()}",
-        f"{forecast.schedule.rollouts:,} rollouts: {rollout.puzzles} puzzle(s), {rollout.completions} completions each of "
-        f"at most {limit:,} tokens{uses}",
+        f"{forecast.schedule.rollouts:,} rollouts: {each}{uses}",
         f"{asked:,} puzzles asked{again}",
         f"{forecast.seen:,} completions trained on, {forecast.tokens:,} tokens if as long as reference answers",
         useful_line(forecast, batches),
@@ -48,7 +48,7 @@ def grpo_cost_lines(
     least, most, passes = cost.least, cost.most, scoring_passes(forecast)
     scoring = f"log-probabilities before training ({', '.join(passes)}): {between(least.scoring, most.scoring)}"
     hours = least.total + cost.beside, most.total + cost.beside
-    gpu_hours = (gpu_hours_of(machine, one) for one in hours)
+    gpu_hours = dict.fromkeys(gpu_hours_of(machine, one) for one in hours)
     return [
         *_writing_lines(forecast, cost, writing),
         *([scoring] if passes else []),

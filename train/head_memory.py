@@ -72,4 +72,5 @@ def log_prob_head(
     copied = rows * hidden * width if states_width != width else 0
     copied += min(columns, vocabulary) * hidden * width if weight_width != width else 0
     kept = states + (vocabulary * hidden * weight_width if gathered else 0)
-    return Head(kept + tile + copied, kept, kept + tile + copied + 4 * answer * hidden + gradient)
+    summed = answer * hidden * (4 if states_width == 4 else 4 + states_width)  # in float32, and then rounded
+    return Head(kept + tile + copied, kept, kept + tile + copied + summed + gradient)
