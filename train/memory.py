@@ -223,9 +223,11 @@ def check_activations(recipe: Recipe, sharding: str, processes: int, load: Load,
     logger.info("memory per GPU: about %.1f GiB and %.1f GiB of activations at the peak", standing, activations)
     if memory.surely > gpu_bytes:
         smaller = "train.max_pack_tokens" if recipe.reward is None else "train.micro_batch lower"
+        beside = {"what KL is measured from": memory.reference, "a colocated vLLM": memory.vllm}
+        held = ", ".join(["weights, gradients and AdamW state", *(name for name, size in beside.items() if size)])
         raise ValueError(
-            f"train.sharding: got {sharding}, with which a process needs {standing:.1f} GiB for weights, gradients and "
-            f"AdamW state, and about {activations:.1f} GiB more for the largest micro-batch; a GPU here has "
+            f"train.sharding: got {sharding}, with which a process needs {standing:.1f} GiB for {held}, "
+            f"and about {activations:.1f} GiB more for the largest micro-batch; a GPU here has "
             f"{there:.1f} GiB; set {smaller}, train.method=lora or trainer.gradient_checkpointing=true, or "
             "ask what would fit: python -m train.plan recipe=..."
         )

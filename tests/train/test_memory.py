@@ -214,5 +214,6 @@ def test_a_process_that_surely_does_not_fit_is_refused_and_one_that_may_fit_is_n
     check_activations(recipe, "none", 1, LOAD, memory.surely)
     with pytest.raises(ValueError, match=r"train.sharding: got none.*set train.max_pack_tokens"):
         check_activations(recipe, "none", 1, LOAD, memory.surely - 1)
-    with pytest.raises(ValueError, match=r"train.sharding: got none.*set train.micro_batch lower"):
-        check_activations(tiny("reward={}", "train.batching=plain")[0], "none", 1, LOAD, memory.standing)
+    grpo, _ = tiny("reward={}", "train.batching=plain", "trainer.beta=0.1")
+    with pytest.raises(ValueError, match=r"AdamW state, what KL is measured from, .*set train.micro_batch lower"):
+        check_activations(grpo, "none", 1, LOAD, memory.standing)
