@@ -250,7 +250,7 @@ def report(argv: Sequence[str]) -> str:
         "",
         *costing,
         *([""] if warnings else []),
-        *(fill(f"warning: {line}", WIDTH, subsequent_indent="  ") for line in warnings),
+        *(_broken(f"warning: {line}") for line in warnings),
     ]
     text = "\n".join(page)
     if made.fits(machine):
@@ -272,11 +272,15 @@ def _run_lines(made: Plan, machine: Machine) -> tuple[list[str], list[str]]:
     """Of what the run does, and of what that takes."""
     foreseen, batches, evaluation = made.forecast, made.batches, made.evaluation
     if isinstance(foreseen, GrpoForecast):
-        cost = grpo_cost(foreseen, machine)
-        lines = grpo_cost_lines(foreseen, cost, made.rollouts, evaluation, machine)
-        return rollouts_lines(foreseen, batches), [fill(one, WIDTH, subsequent_indent="  ") for one in lines]
+        doing = rollouts_lines(foreseen, batches)
+        costing = grpo_cost_lines(foreseen, grpo_cost(foreseen, machine), made.rollouts, evaluation, machine)
+        return [_broken(line) for line in doing], [_broken(line) for line in costing]
     lines = plan_page.cost_lines(foreseen, cost_of(foreseen, batches, machine), evaluation, machine)
     return plan_page.batches_lines(foreseen, batches), lines
+
+
+def _broken(line: str) -> str:
+    return fill(line, WIDTH, subsequent_indent="  ")
 
 
 def main(argv: Sequence[str]) -> int:
