@@ -71,15 +71,20 @@ class Cost(NamedTuple):
 
 def cost_of(forecast: Forecast, batches: Batches, machine: Machine) -> Cost:
     """The run's operations are its examples' mean ones, by part, as often as they come."""
-    recipe = forecast.recipe
     real = [flops_of(forecast.loaded, one) for one in forecast.measured.values()]
     flops = _of_run(forecast, real)
     padded = _of_run(forecast, [one._replace(text_linear=round(one.text_linear / batches.useful)) for one in real])
+    return saves_and_evaluations(forecast, flops, machine.hours(padded) * (1 + batches.unevenness), machine)
+
+
+def saves_and_evaluations(forecast: Forecast, flops: float, training_h: float, machine: Machine) -> Cost:
+    """A run's whole cost from that of its training, see `Cost`."""
+    recipe = forecast.recipe
     saves = -(-forecast.steps // recipe.train.checkpoint_every)
     counts = _evaluations(recipe, saves)
     return Cost(
         flops=flops,
-        training_h=machine.hours(padded) * (1 + batches.unevenness),
+        training_h=training_h,
         saves=saves,
         checkpoint_bytes=checkpoint_bytes(forecast.loaded.model, recipe),
         kept=checkpoints_at_once(recipe, saves),

@@ -1,11 +1,13 @@
-"""What a process holds on its GPU while a checkpoint is evaluated, by arithmetic: no weights, no GPU."""
+"""What a process holds on its GPU while answers are written, by arithmetic: no weights, no GPU."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from models.flops import windows
+from models.lengths import Lengths
 from train.forecast import Forecast
+from train.grpo_forecast import GrpoForecast
 from train.memory import DIVIDED, OVERHEAD_BYTES, Memory
 
 
@@ -13,13 +15,14 @@ class EvaluationMemory(NamedTuple):
     """Bytes on one GPU, about."""
 
     standing: int
-    """Weights, AdamW's state and DDP's buckets, as in training; there are no gradients between steps."""
+    """Weights, AdamW's state and what else stays between two steps, as in training; there are no gradients."""
     gathered: int
     """All weights, where they are sharded: each process generates on its own."""
     answer: int
-    """Of one puzzle, the longest: keys and values of all its tokens, and the work of one layer on its prompt."""
+    """Of one answer, the longest: keys and values of its prompt and all its tokens, and the work of one layer on the
+    prompt."""
     together: int
-    """Puzzles of a batch; 0 where nothing is evaluated."""
+    """Answers of a batch; 0 where none is written."""
 
     @property
     def peak(self) -> int:
@@ -29,7 +32,7 @@ class EvaluationMemory(NamedTuple):
         return not self.together or self.peak + OVERHEAD_BYTES <= gpu_bytes
 
     def most(self, gpu_bytes: int) -> int:
-        """Puzzles of a batch that fit; 0: not even one."""
+        """Answers of a batch that fit; 0: not even one."""
         return max(0, gpu_bytes - OVERHEAD_BYTES - self.standing - self.gathered) // max(1, self.answer)
 
 
@@ -39,12 +42,32 @@ def evaluation_memory(forecast: Forecast, training: Memory, sharding: str) -> Ev
         training: of the same run.
         sharding: a key of DIVIDED.
     """
-    recipe, model = forecast.recipe, forecast.loaded.model
-    text, sharded = model.config.text_config, "weights" in DIVIDED[sharding]
-    bf16 = recipe.train.precision == "bf16"
-    width = 2 if bf16 and sharded else model.get_input_embeddings().weight.element_size()
     longest = max((one.lengths for one in forecast.evaluated.values()), key=lambda one: one.total, default=None)
-    count = max(recipe.eval.count, recipe.eval.final_count) if longest else 0
+    count = max(forecast.recipe.eval.count, forecast.recipe.eval.final_count)
+    return _writing(forecast, training, sharding, longest, min(forecast.recipe.eval.batch, count))
+
+
+def rollout_memory(forecast: GrpoForecast, training: Memory, sharding: str) -> EvaluationMemory | None:
+    """Of a GRPO run's completions, each as long as it may be; None where vLLM writes them.
+
+    Args:
+        training: of the same run.
+        sharding: a key of DIVIDED.
+    """
+    if forecast.recipe.trainer.get("use_vllm"):
+        return None
+    rollout, batch = forecast.schedule.rollout, forecast.recipe.rollouts.batch
+    longest = max((one.lengths for one in forecast.rows.values()), key=lambda one: one.total)
+    each = rollout.puzzles * rollout.completions // rollout.processes
+    return _writing(forecast, training, sharding, longest, min(batch, each))
+
+
+def _writing(
+    forecast: Forecast, training: Memory, sharding: str, longest: Lengths | None, together: int
+) -> EvaluationMemory:
+    model, sharded = forecast.loaded.model, "weights" in DIVIDED[sharding]
+    text, bf16 = model.config.text_config, forecast.recipe.train.precision == "bf16"
+    width = 2 if bf16 and sharded else model.get_input_embeddings().weight.element_size()
     answer = 0
     if longest:
         seen = sum(longest.total if window is None else min(longest.total, window) for window in windows(text))
@@ -53,8 +76,8 @@ def evaluation_memory(forecast: Forecast, training: Memory, sharding: str) -> Ev
         work = (3 * text.intermediate_size + 4 * text.hidden_size) * (2 if bf16 else width) * longest.prompt
         answer = cache + work
     return EvaluationMemory(
-        standing=training.weights + training.optimizer + training.buckets,
+        standing=training.between_steps,
         gathered=width * sum(parameter.numel() for parameter in model.parameters()) if sharded else 0,
         answer=answer,
-        together=min(recipe.eval.batch, count),
+        together=together if longest else 0,
     )

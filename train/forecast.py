@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -65,6 +66,11 @@ class Forecast:
             return sum(self.measured[one].lengths.total for step in steps for one in step)
         return round(self.seen * sum(one.lengths.total for one in self.measured.values()) / len(self.measured))
 
+    @property
+    def longest(self) -> Mapping[int, Measured]:
+        """The longest row that each example may be."""
+        return self.measured
+
     def by_part(self) -> dict[str, list[Measured]]:
         parts: dict[str, list[Measured]] = {}
         for one in self.measured.values():
@@ -90,7 +96,7 @@ def forecast(
     Raises:
         ValueError: the run would be refused: examples are too long, steps or batches cannot be had, photos are too few.
     """
-    photos, training, cautions = _photos(recipe)
+    photos, training, cautions = photos_of(recipe)
     mixture = training_mixture(training, photos)
     order = training_order(recipe, mixture, Scores())
     trainer = recipe.trainer
@@ -98,29 +104,52 @@ def forecast(
         len(mixture), recipe.train.effective_batch,
         trainer.get("num_train_epochs", EPOCHS), trainer.get("max_steps", MAX_STEPS),
     )  # fmt: skip
-    positions = order.positions(steps)
-    measured = in_common(known, recipe, mixture) if known else {}
-    left = [at for at in positions if at not in measured]
-    measured |= measure_examples(loaded, mixture, left, rank=0, processes=1)
-    measured = {at: measured[at] for at in positions}
-    try:
+    measured = measured_by(recipe, loaded, mixture, order.positions(steps), known)
+    asked = evaluation_mixture(training, photos, 1)
+    with estimates_told(outlined):
         check_lengths(loaded, mixture, measured)
         costs = example_costs(measured, order)
         packed = packs(recipe, loaded)
         batches = step_batches(recipe, order, steps, processes, costs, packed=packed, lockstep=lockstep)
-        asked = evaluation_mixture(training, photos, 1)
-        plan_batches(loaded, asked, recipe.eval.batch)
+        evaluated = first_puzzles(recipe, loaded, asked)
+    prefetch = trainer.get("dataloader_prefetch_factor") or 2
+    check_lag(recipe.data.curriculum, batches.arrange.micro_steps, recipe.train.workers, prefetch)
+    seen = sum(map(len, order.possible_steps(steps))) if order.decided else steps * recipe.train.effective_batch
+    return Forecast(recipe, loaded, mixture, measured, batches, steps, seen, evaluated, cautions)
+
+
+def measured_by(
+    recipe: Recipe, loaded: Loaded, mixture: Mixture, positions: Sequence[int], known: Forecast | None
+) -> dict[int, Measured]:
+    """Examples by their positions, without measuring again what is known of them."""
+    measured = in_common(known, recipe, mixture) if known else {}
+    left = [at for at in positions if at not in measured]
+    measured |= measure_examples(loaded, mixture, left, rank=0, processes=1)
+    return {at: measured[at] for at in positions}
+
+
+def first_puzzles(recipe: Recipe, loaded: Loaded, asked: Mixture) -> dict[str, Measured]:
+    """The first puzzle of each part that is evaluated.
+
+    Args:
+        asked: one puzzle of each.
+
+    Raises:
+        ValueError: one is too long.
+    """
+    plan_batches(loaded, asked, recipe.eval.batch)
+    return {one.part: one for one in measure_examples(loaded, asked, range(len(asked)), rank=0, processes=1).values()}
+
+
+@contextmanager
+def estimates_told(outlined: Outline) -> Iterator[None]:
+    """Where text tokens are estimated, a refusal for lengths says so."""
+    try:
+        yield
     except ValueError as error:
         if outlined.estimated_text and "_tokens: got" in str(error):
             raise ValueError(f"{error} (text tokens are estimated here, and rather too many than too few)") from error
         raise
-    prefetch = trainer.get("dataloader_prefetch_factor") or 2
-    check_lag(recipe.data.curriculum, batches.arrange.micro_steps, recipe.train.workers, prefetch)
-    seen = sum(map(len, order.possible_steps(steps))) if order.decided else steps * recipe.train.effective_batch
-    evaluated = measure_examples(loaded, asked, range(len(asked)), rank=0, processes=1).values()
-    return Forecast(
-        recipe, loaded, mixture, measured, batches, steps, seen, {one.part: one for one in evaluated}, cautions
-    )
 
 
 def in_common(known: Forecast, recipe: Recipe, mixture: Mixture) -> dict[int, Measured]:
@@ -141,7 +170,7 @@ def in_common(known: Forecast, recipe: Recipe, mixture: Mixture) -> dict[int, Me
     }
 
 
-def _photos(recipe: Recipe) -> tuple[PhotoSet | None, Recipe, list[str]]:
+def photos_of(recipe: Recipe) -> tuple[PhotoSet | None, Recipe, list[str]]:
     """The photos, the recipe to pose puzzles by, and what to say of it.
 
     What is counted does not depend on what photos show. So where none are named, and the bundled ones are too few, they
@@ -174,7 +203,7 @@ def micro_batches(batches: StepBatches) -> Iterator[list[list[int]]]:
 def batches_of(loaded: Loaded, measured: Mapping[int, Measured], batches: StepBatches) -> Batches:
     """What all micro-batches of a run have in common."""
     processes = batches.arrange.processes
-    patches = {at: _patches(loaded, one.image_sizes) for at, one in measured.items()}
+    patches = {at: patches_of(loaded, one.image_sizes) for at, one in measured.items()}
     real = computed = 0
     lasting = mean = most = 0.0
     largest = Load(0, 0, 0, 0)
@@ -203,7 +232,7 @@ def _load(examples: Sequence[Measured], patches: int, *, padded: bool) -> Load:
     return Load(len(lengths), max(lengths), patches, answer) if padded else Load(1, sum(lengths), patches, answer)
 
 
-def _patches(loaded: Loaded, sizes: Sequence[tuple[int, int]]) -> int:
+def patches_of(loaded: Loaded, sizes: Sequence[tuple[int, int]]) -> int:
     side = loaded.family.vision_tower(loaded.model.config).patch_px
     scaled = [loaded.family.scaled_size(loaded.processor, *size) for size in sizes]
     return sum((width // side) * (height // side) for width, height in scaled)

@@ -12,10 +12,12 @@ import logging
 import os
 from pathlib import Path
 
+import torch
+
 from data_mix.curriculum import CurriculumOrder
 from data_mix.groups import GroupScores
 from data_mix.phases import prompt_curriculum
-from data_mix.prompt_batches import PromptBatches, Rollout
+from data_mix.prompt_batches import PromptBatches
 from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
 from eval_hooks.evaluate import answer_limit
@@ -29,8 +31,14 @@ from train.arguments import grpo_arguments
 from train.check import check_lag, check_lengths, check_start, idle_decisions, measure_examples, num_steps
 from train.console import set_up_logging
 from train.credit import check_credit
+=======
+from train.check import check_lag, check_lengths, idle_decisions, measure_examples
+from train.console import set_up_logging
+from train.grpo_forecast import largest_load, may_come, schedule_of
+>>>>>>> a3ca8637f5d37a7ad277b8090163a2ee30efe341
 from train.grpo_trainer import PromptTrainer, read_groups
 from train.head import plain_head
+from train.memory import check_activations
 from train.parameters import describe_parameters, learning_rates
 from train.reference import check_reference
 from train.rollouts import OwnEngine
@@ -56,6 +64,41 @@ def prepare(argv: list[str]) -> Prepared:
     check_start(recipe)
     checkpoint = open_run_folder(recipe)
     args = grpo_arguments(recipe, processes)
+<<<<<<< HEAD
+    if args.use_vllm:
+        check_vllm(recipe, args, processes, rank)
+from train.check import check_lag, check_lengths, idle_decisions, measure_examples
+from train.console import set_up_logging
+from train.grpo_forecast import largest_load, may_come, schedule_of
+from train.grpo_trainer import PromptTrainer, read_groups
+from train.head import plain_head
+from train.memory import check_activations
+from train.parameters import describe_parameters, learning_rates
+from train.reference import check_reference
+from train.rollouts import OwnEngine
+from train.run_folder import check_steps_left, open_run_folder
+from train.script import Prepared, equipped, main, mixtures, read_recipe
+from train.sharding import check_deepspeed, check_sharding, load_for_training, spread
+from train.vllm_checks import check_vllm, plan_vllm
+
+logger = logging.getLogger("train.grpo")
+
+
+def prepare(argv: list[str]) -> Prepared:
+    """Everything that can fail of what was asked for; nothing of it trains."""
+    rank, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    set_up_logging(main_process=rank == 0)
+
+    # recipe
+    recipe = read_recipe(argv, rewarded=True)
+    check_sharding(recipe, processes, dict(os.environ))
+    check_deepspeed(recipe.train.sharding)
+    check_wandb(recipe)
+    check_towers(FAMILIES[recipe.model.family], recipe.train)
+    check_start(recipe)
+    checkpoint = open_run_folder(recipe)
+    args = grpo_arguments(recipe, processes)
+<<<<<<< HEAD
     if args.use_vllm:
         check_vllm(recipe, args, processes, rank)
     rollout = Rollout(
@@ -65,6 +108,10 @@ def prepare(argv: list[str]) -> Prepared:
     examples = sum(part.count for part in recipe.data.parts.values())
     rollouts = num_steps(examples, rollout.puzzles, args.num_train_epochs, -(-args.max_steps // rollout.uses))
     steps = args.max_steps if args.max_steps > 0 else rollouts * rollout.uses
+=======
+    schedule = schedule_of(recipe, processes)
+    rollout, rollouts, steps = schedule
+>>>>>>> a3ca8637f5d37a7ad277b8090163a2ee30efe341
     logger.info("recipe %s, %s process(es), %s: %s steps", recipe.name, processes, args.device.type, steps)
     if checkpoint:
         check_steps_left(checkpoint, steps)
@@ -89,9 +136,11 @@ def prepare(argv: list[str]) -> Prepared:
     spread(recipe, loaded, sharding, args)
 
     # trainer
-    may_come = range(len(mixture)) if recipe.data.refill_tries else order.positions(rollouts)
-    measured = measure_examples(loaded, mixture, may_come, rank, processes)
+    measured = measure_examples(loaded, mixture, may_come(recipe, mixture, order, rollouts), rank, processes)
     check_lengths(loaded, mixture, measured)
+    if args.device.type == "cuda":
+        load = largest_load(recipe, loaded, measured, order, schedule)
+        check_activations(recipe, sharding, processes, load, torch.cuda.mem_get_info()[1])
     args.max_completion_length = max(answer_limit(one.lengths, loaded.max_tokens) for one in measured.values())
     if args.use_vllm:
         plan_vllm(recipe, args, loaded, measured.values(), rank)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from models.load import Loaded
 from models.outline import outline
 from models.towers import train_towers
 from recipes.schema import Recipe
-from train.head import CHUNK_BYTES
+from train.head_memory import Head, log_prob_head, loss_head
 from train.parameters import GRADIENT_BYTES, training_state
 from train.traced import Load, Phases, trace
 
@@ -25,6 +25,8 @@ DIVIDED = {
 """train.sharding -> what each process holds one share of; the rest it holds whole."""
 OVERHEAD_BYTES = 2 * 2**30
 """CUDA's context, NCCL's buffers and the allocator's gaps, about; not counted in any figure below."""
+VLLM_UTILIZATION = 0.3
+"""Of a GPU, what TRL has vLLM take where a recipe says nothing."""
 logger = logging.getLogger(__name__)
 
 TRUSTED = 0.9
@@ -50,11 +52,20 @@ class Memory:
     """Of the LM head and its loss, a chunk of logits included; a part of `forward`."""
     kept: int
     """Activations that wait for the backward pass; a part of both."""
+    reference: int = 0
+    """What a GRPO run's KL is measured from: a second model, or a second adapter."""
+    vllm: int = 0
+    """What a colocated vLLM takes for itself."""
 
     @property
     def standing(self) -> int:
         """What is there all the time."""
-        return self.weights + self.gradients + self.optimizer + self.buckets + self.gathered
+        return self.between_steps + self.gradients + self.gathered
+
+    @property
+    def between_steps(self) -> int:
+        """What is there while no step is computed, where gradients are gone and nothing is gathered."""
+        return self.weights + self.optimizer + self.buckets + self.reference + self.vllm
 
     @property
     def activations(self) -> int:
@@ -101,32 +112,6 @@ def _gathered(loaded: Loaded, width: int) -> int:
     return width * (rest + 2 * max(sum(parameter.numel() for parameter in unit.parameters()) for unit in units))
 
 
-@dataclass(frozen=True)
-class Head:
-    """Bytes of the LM head and its loss, as `train.head.linear_nll` computes them."""
-
-    forward: int
-    kept: int
-    """Gradients that are computed beside the loss and wait for the backward pass."""
-
-
-def head_memory(answer: int, hidden: int, vocabulary: int, *, trained: bool, wide: bool, bf16: bool) -> Head:
-    """
-    Args:
-        answer: tokens that it scores.
-        trained: whether its weight is.
-        wide: whether its weight is float32.
-        bf16: under autocast.
-    """
-    rows = min(answer, max(1, CHUNK_BYTES // (4 * vocabulary)))
-    width = 2 if bf16 or not wide else 4
-    states = answer * hidden * width
-    kept = states + (4 * vocabulary * hidden if trained else 0)
-    copied = vocabulary * hidden * 2 if bf16 and wide else 0  # the weight in 16 bits
-    chunk = rows * vocabulary * (4 if width == 4 else 2 + 4)  # products, and logits in float32
-    return Head(states + copied + chunk + kept, kept)
-
-
 def composed(standing: Memory, vision: Phases, language: Phases, head: Head, embeddings: int) -> Memory:
     """The towers one after another, and backwards.
 
@@ -139,7 +124,7 @@ def composed(standing: Memory, vision: Phases, language: Phases, head: Head, emb
         vision.held + language.held + head.forward,
     )
     backward = max(
-        vision.kept + language.kept + head.kept,
+        vision.kept + language.kept + head.backward,
         vision.kept + language.backward,
         vision.kept + embeddings,
         vision.backward,
@@ -155,17 +140,63 @@ def training_memory(loaded: Loaded, recipe: Recipe, sharding: str, processes: in
         loaded: a model on the meta device, as `train_towers` leaves it.
         load: no micro-batch of the run has more of anything.
     """
-    model, text = loaded.model, loaded.model.config.text_config
     bf16 = recipe.train.precision == "bf16"
-    narrow = bf16 and sharding in ("fsdp2", "zero3")
+    narrow = _narrow(recipe, sharding)
     vision, language = trace(loaded, load, bf16=bf16, narrow=narrow, checkpointing=checkpointing_of(recipe))
-    weight, embedding = model.get_output_embeddings().weight, model.get_input_embeddings().weight
-    head = head_memory(
-        load.answer, text.hidden_size, text.vocab_size,
-        trained=weight.requires_grad, wide=weight.element_size() == 4 and not narrow, bf16=bf16,
-    )  # fmt: skip
+    embedding = loaded.model.get_input_embeddings().weight
+    head = head_of(loaded, recipe, sharding, load.answer)
     embeddings = embedding.numel() * GRADIENT_BYTES if embedding.requires_grad else 0
-    return composed(standing_memory(loaded, sharding, processes, bf16=bf16), vision, language, head, embeddings)
+    standing = standing_memory(loaded, sharding, processes, bf16=bf16)
+    standing = replace(standing, reference=reference_memory(loaded, recipe))
+    return composed(standing, vision, language, head, embeddings)
+
+
+def _narrow(recipe: Recipe, sharding: str) -> bool:
+    """Whether weights are gathered in 16 bits."""
+    return recipe.train.precision == "bf16" and sharding in ("fsdp2", "zero3")
+
+
+def head_of(loaded: Loaded, recipe: Recipe, sharding: str, answer: int) -> Head:
+    """Of a micro-batch, by what its answers are trained for.
+
+    Args:
+        answer: tokens that reach the head.
+    """
+    model, text = loaded.model, loaded.model.config.text_config
+    weight, embedding = model.get_output_embeddings().weight, model.get_input_embeddings().weight
+    bf16, narrow = recipe.train.precision == "bf16", _narrow(recipe, sharding)
+    if recipe.reward is None:
+        return loss_head(
+            answer, text.hidden_size, text.vocab_size,
+            trained=weight.requires_grad, wide=weight.element_size() == 4 and not narrow, bf16=bf16,
+        )  # fmt: skip
+    return log_prob_head(
+        answer, text.hidden_size, text.vocab_size,
+        trained=weight.requires_grad,
+        weight_width=2 if narrow and sharding != "fsdp2" else weight.element_size(),
+        states_width=2 if narrow else embedding.element_size(),
+        gathered=sharding == "fsdp2",
+        tiled=not recipe.rollouts.constrained,
+        bf16=bf16,
+    )  # fmt: skip
+
+
+def reference_memory(loaded: Loaded, recipe: Recipe) -> int:
+    """Bytes of what a GRPO run's KL is measured from, see `train.reference`; 0 where nothing is."""
+    if not recipe.trainer.get("beta"):
+        return 0
+    parameters = list(loaded.model.parameters())
+    if "lora" in recipe.train.methods().values():  # TRL's copy of the adapter
+        return sum(parameter.nbytes for parameter in parameters if parameter.requires_grad)
+    return (2 if recipe.train.precision == "bf16" else 4) * sum(parameter.numel() for parameter in parameters)
+
+
+def vllm_memory(recipe: Recipe, gpu_bytes: int) -> int:
+    """Bytes that a colocated vLLM takes of each GPU; 0 where none runs there."""
+    trainer = recipe.trainer
+    if recipe.reward is None or not trainer.get("use_vllm") or trainer.get("vllm_mode", "colocate") != "colocate":
+        return 0
+    return int(trainer.get("vllm_gpu_memory_utilization", VLLM_UTILIZATION) * gpu_bytes)
 
 
 def checkpointing_of(recipe: Recipe) -> Mapping[str, Any] | None:
@@ -187,12 +218,16 @@ def check_activations(recipe: Recipe, sharding: str, processes: int, load: Load,
     """
     loaded = train_towers(outline(recipe.model).loaded, recipe.train)
     memory = training_memory(loaded, recipe, sharding, processes, load)
+    memory = replace(memory, vllm=vllm_memory(recipe, gpu_bytes))
     standing, activations, there = (size / 2**30 for size in (memory.standing, memory.activations, gpu_bytes))
     logger.info("memory per GPU: about %.1f GiB and %.1f GiB of activations at the peak", standing, activations)
     if memory.surely > gpu_bytes:
+        smaller = "train.max_pack_tokens" if recipe.reward is None else "train.micro_batch lower"
+        beside = {"what KL is measured from": memory.reference, "a colocated vLLM": memory.vllm}
+        held = ", ".join(["weights, gradients and AdamW state", *(name for name, size in beside.items() if size)])
         raise ValueError(
-            f"train.sharding: got {sharding}, with which a process needs {standing:.1f} GiB for weights, gradients and "
-            f"AdamW state, and about {activations:.1f} GiB more for the largest micro-batch; a GPU here has "
-            f"{there:.1f} GiB; set train.max_pack_tokens, train.method=lora or trainer.gradient_checkpointing=true, or "
+            f"train.sharding: got {sharding}, with which a process needs {standing:.1f} GiB for {held}, "
+            f"and about {activations:.1f} GiB more for the largest micro-batch; a GPU here has "
+            f"{there:.1f} GiB; set {smaller}, train.method=lora or trainer.gradient_checkpointing=true, or "
             "ask what would fit: python -m train.plan recipe=..."
         )

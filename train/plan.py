@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from textwrap import fill
 from typing import NamedTuple
 
@@ -23,10 +24,14 @@ from recipes.loader import load_recipe
 from recipes.schema import Recipe, Towers
 from train import plan_page
 from train.cost import Machine, cost_of
-from train.evaluation_memory import EvaluationMemory, evaluation_memory
+from train.evaluation_memory import EvaluationMemory, evaluation_memory, rollout_memory
 from train.forecast import Batches, Forecast, batches_of, forecast
-from train.memory import OVERHEAD_BYTES, Memory, standing_memory, training_memory
+from train.grpo_cost import grpo_cost
+from train.grpo_forecast import GrpoForecast, grpo_batches, grpo_forecast
+from train.grpo_page import grpo_cost_lines, rollouts_lines
+from train.memory import OVERHEAD_BYTES, Memory, standing_memory, training_memory, vllm_memory
 from train.parameters import training_state
+from train.reference import check_reference
 from train.sharding import check_sharding, choose_sharding, in_lockstep, lacks_deepspeed
 
 USAGE = """\
@@ -53,11 +58,19 @@ class Plan(NamedTuple):
     sharding: str
     memory: Memory
     evaluation: EvaluationMemory
+    rollouts: EvaluationMemory | None = None
+    """GRPO only, unless vLLM writes completions."""
+
+    @property
+    def peaks(self) -> dict[str, int]:
+        """Bytes on one GPU, most of each kind of work."""
+        peaks = {"training": self.memory.peak, "evaluations": self.evaluation.peak}
+        return peaks | ({"rollouts": self.rollouts.peak} if self.rollouts else {})
 
     @property
     def peak(self) -> int:
         """Bytes on one GPU."""
-        return max(self.memory.peak, self.evaluation.peak)
+        return max(self.peaks.values())
 
     @property
     def cautions(self) -> list[str]:
@@ -70,13 +83,31 @@ class Plan(NamedTuple):
             )
         if self.batches.unevenness > MOST_WAITING:
             lines.append(
-                f"waiting for the busiest process adds {self.batches.unevenness:.0%} to the time of training; set a "
-                "larger train.effective_batch or use fewer GPUs"
+                f"waiting for the busiest process adds {self.batches.unevenness:.0%} to the time of training; "
+                + self._evener
             )
         return lines
 
+    @property
+    def _evener(self) -> str:
+        if isinstance(self.forecast, GrpoForecast) and self.forecast.batches.lockstep:
+            return "give parts of like length a stage of their own (data.curriculum), or use fewer GPUs"
+        return "set a larger train.effective_batch or use fewer GPUs"
+
     def fits(self, machine: Machine) -> bool:
-        return self.memory.fits(machine.gpu_bytes) and self.evaluation.fits(machine.gpu_bytes)
+        answering = [self.evaluation, *([self.rollouts] if self.rollouts else [])]
+        return self.memory.fits(machine.gpu_bytes) and all(one.fits(machine.gpu_bytes) for one in answering)
+
+    def fewer_at_once(self, machine: Machine) -> tuple[tuple[str, ...], Plan]:
+        """Overrides by which as many answers are written at once as fit, and the plan with them; where not even one
+        fits, none."""
+        overrides, made = list[str](), self
+        for name, field in (("evaluation", "eval.batch"), ("rollouts", "rollouts.batch")):
+            one = getattr(self, name)
+            if one and not one.fits(machine.gpu_bytes) and (most := one.most(machine.gpu_bytes)):
+                overrides.append(f"{field}={most}")
+                made = made._replace(**{name: one._replace(together=most)})
+        return tuple(overrides), made
 
 
 def parse_machine(argv: Sequence[str]) -> tuple[Recipe, Machine]:
@@ -106,10 +137,18 @@ def plan(recipe: Recipe, outlined: Outline, machine: Machine, known: Forecast | 
     check_towers(outlined.loaded.family, recipe.train)
     loaded = train_towers(outlined.loaded, recipe.train)
     sharding = sharding_of(loaded, recipe, machine)
-    foreseen = forecast(recipe, outlined, loaded, machine.gpus, lockstep=in_lockstep(sharding), known=known)
-    batches = batches_of(loaded, foreseen.measured, foreseen.batches)
+    lockstep = in_lockstep(sharding)
+    if recipe.reward is None:
+        foreseen = forecast(recipe, outlined, loaded, machine.gpus, lockstep=lockstep, known=known)
+        batches = batches_of(loaded, foreseen.measured, foreseen.batches)
+    else:
+        check_reference(recipe.trainer.get("beta") or 0.0, sharding)
+        foreseen = grpo_forecast(recipe, outlined, loaded, machine.gpus, lockstep=lockstep, known=known)
+        batches = grpo_batches(foreseen, foreseen.measured)
     memory = training_memory(loaded, recipe, sharding, machine.gpus, batches.largest)
-    return Plan(foreseen, batches, sharding, memory, evaluation_memory(foreseen, memory, sharding))
+    memory = replace(memory, vllm=vllm_memory(recipe, machine.gpu_bytes))
+    rollouts = rollout_memory(foreseen, memory, sharding) if isinstance(foreseen, GrpoForecast) else None
+    return Plan(foreseen, batches, sharding, memory, evaluation_memory(foreseen, memory, sharding), rollouts)
 
 
 def sharding_of(loaded: Loaded, recipe: Recipe, machine: Machine) -> str:
@@ -129,20 +168,13 @@ def smaller_choices(argv: Sequence[str], recipe: Recipe, machine: Machine, made:
             tried = plan(changed, outline(changed.model), machine, made.forecast)
         except ValueError:  # another choice of the recipe does not go with this one
             continue
-        overrides, tried = _with_evaluations(overrides, tried, machine)
+        fewer, tried = tried.fewer_at_once(machine)
+        overrides = (*overrides, *fewer)
         if tried.fits(machine):
             lines.append(f"{' '.join(overrides)}: {tried.peak / plan_page.GIB:.1f} GiB")
         if len(lines) == ASIDE:
             break
     return lines
-
-
-def _with_evaluations(overrides: tuple[str, ...], tried: Plan, machine: Machine) -> tuple[tuple[str, ...], Plan]:
-    """With fewer puzzles at once, where evaluations take too much."""
-    most = tried.evaluation.most(machine.gpu_bytes)
-    if tried.evaluation.fits(machine.gpu_bytes) or not most:
-        return overrides, tried
-    return (*overrides, f"eval.batch={most}"), tried._replace(evaluation=tried.evaluation._replace(together=most))
 
 
 def _standing(recipe: Recipe, machine: Machine) -> Memory:
@@ -157,27 +189,34 @@ def _candidates(recipe: Recipe, machine: Machine, made: Plan) -> list[tuple[str,
     names, lengths = list(parts), list(parts.values())
     most = recipe.train.max_pack_tokens or recipe.model.max_tokens
 
-    def shorter(length: int) -> list[str]:
-        """Micro-batches of no more than such an example."""
-        return [f"train.max_pack_tokens={length}"] if recipe.train.batching != "plain" and length < most else []
+    def cut(length: int) -> list[list[str]]:
+        """Ways to make micro-batches smaller, where no example is longer than that."""
+        if recipe.reward is not None:
+            return [[], *([f"train.micro_batch={one}"] for one in _smaller(recipe.train.micro_batch))]
+        return [[f"train.max_pack_tokens={length}"] if recipe.train.batching != "plain" and length < most else []]
 
     lora = ["train.method=lora", *(["train.towers=null"] if recipe.train.towers != Towers() else [])]
     lora = [] if recipe.train.method == "lora" else lora
     found: list[list[str]] = []
-    if made.memory.fits(machine.gpu_bytes) and (most := made.evaluation.most(machine.gpu_bytes)):
-        found.append([f"eval.batch={most}"])
+    if made.memory.fits(machine.gpu_bytes):
+        found.append(list(made.fewer_at_once(machine)[0]))
     again = [] if recipe.trainer.get("gradient_checkpointing", False) else ["trainer.gradient_checkpointing=true"]
     found.append([])
     if machine.gpus > 1:
         found.append(["train.sharding=fsdp2"])
-    found.append(shorter(lengths[-1]))
+    found += cut(lengths[-1])
     if recipe.train.methods()["vision"] == "full":
-        found.append(["train.towers.vision.method=frozen", *shorter(lengths[-1])])
+        found += [["train.towers.vision.method=frozen", *one] for one in cut(lengths[-1])]
     for kept in range(len(parts), 0, -1):
         dropped = [f"data.parts.{name}=null" for name in names[kept:]]
-        found.append([*lora, *dropped, *shorter(lengths[kept - 1])])
+        found += [[*lora, *dropped, *one] for one in cut(lengths[kept - 1])]
     # what is dropped would not be enough without it
     return [overrides for overrides in dict.fromkeys((*again, *one) for one in found) if overrides]
+
+
+def _smaller(micro_batch: int) -> Iterator[int]:
+    """Micro-batches into which such a one can be cut."""
+    return (one for one in range(micro_batch // 2, 0, -1) if micro_batch % one == 0)
 
 
 def _without_own(argv: Sequence[str]) -> list[str]:
@@ -194,7 +233,7 @@ def report(argv: Sequence[str]) -> str:
     outlined = outline(recipe.model)
     made = plan(recipe, outlined, machine)
     seen = plan_page.sights(made.forecast)
-    cost = cost_of(made.forecast, made.batches, machine)
+    doing, costing = _run_lines(made, machine)
     warnings = [*plan_page.sight_warnings(seen), *made.cautions]
     page = [
         plan_page.head_line(recipe, machine),
@@ -205,13 +244,13 @@ def report(argv: Sequence[str]) -> str:
         "",
         plan_page.sheets_table(seen),
         "",
-        *plan_page.batches_lines(made.forecast, made.batches),
+        *doing,
         "",
         plan_page.memory_table(made.memory, machine, made.sharding),
         "",
-        *plan_page.cost_lines(made.forecast, cost, made.evaluation, machine),
+        *costing,
         *([""] if warnings else []),
-        *(fill(f"warning: {line}", WIDTH, subsequent_indent="  ") for line in warnings),
+        *(_broken(f"warning: {line}") for line in warnings),
     ]
     text = "\n".join(page)
     if made.fits(machine):
@@ -220,12 +259,28 @@ def report(argv: Sequence[str]) -> str:
     print("\nlooking for a smaller choice that fits", file=sys.stderr)
     choices = smaller_choices(argv, recipe, machine, made)
     need = f"{(made.peak + OVERHEAD_BYTES) / plan_page.GIB:.1f} GiB per GPU"
-    where = " in evaluations" if made.evaluation.peak > made.memory.peak else ""
+    work = max(made.peaks, key=made.peaks.__getitem__)
+    where = "" if work == "training" else f" in {work}"
     raise ValueError(
         f"got a run that needs about {need}{where}; allowed: {machine.gpu_memory_gb:g} (gpu_memory_gb); "
         + ("do choose one of these, which fit:" if choices else "do choose a smaller model, or more GPUs")
         + "".join(f"\n  {line}" for line in choices)
     )
+
+
+def _run_lines(made: Plan, machine: Machine) -> tuple[list[str], list[str]]:
+    """Of what the run does, and of what that takes."""
+    foreseen, batches, evaluation = made.forecast, made.batches, made.evaluation
+    if isinstance(foreseen, GrpoForecast):
+        doing = rollouts_lines(foreseen, batches)
+        costing = grpo_cost_lines(foreseen, grpo_cost(foreseen, machine), made.rollouts, evaluation, machine)
+        return [_broken(line) for line in doing], [_broken(line) for line in costing]
+    lines = plan_page.cost_lines(foreseen, cost_of(foreseen, batches, machine), evaluation, machine)
+    return plan_page.batches_lines(foreseen, batches), lines
+
+
+def _broken(line: str) -> str:
+    return fill(line, WIDTH, subsequent_indent="  ")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -15,6 +15,7 @@ from train.cost import DECODE_S, DISK_GB_PER_S, Cost, Machine
 from train.evaluation_memory import EvaluationMemory
 from train.forecast import Batches, Forecast, flops_of
 from train.memory import OVERHEAD_BYTES, Memory
+from train.traced import Load
 
 FEWEST_TOKENS, FEWEST_TAB_PX = 4.0, 2.0
 """Of a piece and of its tab, below which a model can hardly see them."""
@@ -85,6 +86,9 @@ def sight_warnings(seen: dict[str, Sight]) -> list[str]:
 def examples_table(forecast: Forecast) -> str:
     heads = ("examples", "image", "prompt text", "answer", "longest", "TFLOP", "vision attention")
     rows = [("tokens by part, mean", *heads)]
+    longest: dict[str, int] = {}
+    for one in forecast.longest.values():
+        longest[one.part] = max(one.lengths.total, longest.get(one.part, 0))
     for name, examples in forecast.by_part().items():
         flops = [flops_of(forecast.loaded, one) for one in examples]
         image = [_image_tokens(forecast.loaded, one.image_sizes) for one in examples]
@@ -96,7 +100,7 @@ def examples_table(forecast: Forecast) -> str:
                 f"{_mean(image):,.0f}",
                 f"{_mean([one.lengths.prompt - its for one, its in zip(examples, image, strict=True)]):,.0f}",
                 f"{_mean([one.lengths.answer for one in examples]):,.0f}",
-                f"{max(one.lengths.total for one in examples):,}",
+                f"{longest[name]:,}",
                 f"{total / len(examples) / 1e12:,.3g}",
                 f"{attention / total:.0%}",
             )
@@ -132,14 +136,24 @@ def batches_lines(forecast: Forecast, batches: Batches) -> list[str]:
     made, largest = forecast.batches.arrange, batches.largest
     parts = sorted(forecast.measured[one].part for one in batches.longest)
     longest = " + ".join(f"{count} x {part}" for part, count in Counter(parts).items())
-    shape = f"{largest.rows} rows of {largest.length:,}" if largest.rows > 1 else "1 row"
-    waits = "micro-step" if forecast.batches.lockstep else "step"
     return [
         f"{forecast.steps:,} steps of {forecast.recipe.train.effective_batch} = {made.describe()}",
         f"{forecast.seen:,} examples of {forecast.tokens:,} tokens in all",
-        f"useful tokens {batches.useful:.1%}; waiting for each {waits}'s busiest process adds {batches.unevenness:.0%}",
-        f"longest micro-batch: {largest.tokens:,} tokens in {shape} ({longest}); at most {largest.patches:,} patches",
+        useful_line(forecast, batches),
+        f"longest micro-batch: {shape_of(largest)} ({longest}); at most {largest.patches:,} patches",
     ]
+
+
+def shape_of(load: Load) -> str:
+    rows = f"{load.rows} rows of {load.length:,}" if load.rows > 1 else "1 row"
+    return f"{load.tokens:,} tokens in {rows}"
+
+
+def useful_line(forecast: Forecast, batches: Batches) -> str:
+    waits = "micro-step" if forecast.batches.lockstep else "step"
+    return (
+        f"useful tokens {batches.useful:.1%}; waiting for each {waits}'s busiest process adds {batches.unevenness:.0%}"
+    )
 
 
 def memory_table(memory: Memory, machine: Machine, sharding: str) -> str:
@@ -154,6 +168,10 @@ def memory_table(memory: Memory, machine: Machine, sharding: str) -> str:
         rows.append(("  DDP's buckets", _gib(memory.buckets)))
     if memory.gathered:
         rows.append(("  sharded weights while they are whole", _gib(memory.gathered)))
+    if memory.reference:
+        rows.append(("  what KL is measured from (trainer.beta)", _gib(memory.reference)))
+    if memory.vllm:
+        rows.append(("  colocated vLLM (trainer.vllm_gpu_memory_utilization)", _gib(memory.vllm)))
     rows += [
         ("  activations, most in the forward pass", _gib(memory.forward)),
         ("    of them kept for the backward pass", _gib(memory.kept)),
@@ -166,26 +184,31 @@ def memory_table(memory: Memory, machine: Machine, sharding: str) -> str:
 
 
 def cost_lines(forecast: Forecast, cost: Cost, evaluation: EvaluationMemory, machine: Machine) -> list[str]:
-    recipe = forecast.recipe
-    gpus = f"{machine.gpus} GPU{'s' if machine.gpus > 1 else ''}"
-    kept = "all are kept" if recipe.train.keep_checkpoints is None else f"at most {cost.kept} at once"
     return [
-        f"training: {_pflop(cost.flops)} PFLOP; {_time(cost.training_h)} on {gpus} at {machine.mfu:.0%} of "
-        f"{machine.peak_tflops:g} TFLOP/s each",
-        f"saves: {cost.saves} checkpoint(s) of {_size(cost.checkpoint_bytes)}; {kept}, {_size(cost.disk_bytes)}; "
-        f"{_time(cost.saving_h)} at {DISK_GB_PER_S} GB/s",
-        f"evaluations: {cost.evaluations}, {cost.evaluated:,} puzzles; about {_time(cost.evaluation_h)} "
-        f"({1000 * DECODE_S:.0f} ms per answer token and batch of {recipe.eval.batch})",
-        *([evaluation_line(evaluation)] if evaluation.together else []),
-        f"all: about {_time(cost.hours)}, {machine.gpus * cost.hours:,.2g} GPU hours",
-        *([SCRATCH_TIMES] if recipe.model.scratch else []),
+        f"training: {pflop(cost.flops)} PFLOP; {time_of(cost.training_h)} on {rate(machine)}",
+        *beside_lines(forecast, cost, evaluation),
+        f"all: about {time_of(cost.hours)}, {gpu_hours_of(machine, cost.hours)} GPU hours",
+        *([SCRATCH_TIMES] if forecast.recipe.model.scratch else []),
     ]
 
 
-def evaluation_line(memory: EvaluationMemory) -> str:
+def beside_lines(forecast: Forecast, cost: Cost, evaluation: EvaluationMemory) -> list[str]:
+    """Of saves and evaluations."""
+    recipe = forecast.recipe
+    kept = "all are kept" if recipe.train.keep_checkpoints is None else f"at most {cost.kept} at once"
+    return [
+        f"saves: {cost.saves} checkpoint(s) of {_size(cost.checkpoint_bytes)}; {kept}, {_size(cost.disk_bytes)}; "
+        f"{time_of(cost.saving_h)} at {DISK_GB_PER_S} GB/s",
+        f"evaluations: {cost.evaluations}, {cost.evaluated:,} puzzles; about {time_of(cost.evaluation_h)} "
+        f"({1000 * DECODE_S:.0f} ms per answer token and batch of {recipe.eval.batch})",
+        *([holding_line("evaluations", evaluation, "puzzles", "eval.batch")] if evaluation.together else []),
+    ]
+
+
+def holding_line(what: str, memory: EvaluationMemory, each: str, field: str) -> str:
     return (
-        f"evaluations hold about {_gib(memory.peak)} GiB per GPU, {_gib(memory.answer)} of it for each of "
-        f"{memory.together} puzzles at once (eval.batch)"
+        f"{what} hold about {_gib(memory.peak)} GiB per GPU, {_gib(memory.answer)} of it for each of "
+        f"{memory.together} {each} at once ({field})"
     )
 
 
@@ -197,8 +220,21 @@ def parameters_line(model: Any) -> str:
 
 
 def head_line(recipe: Recipe, machine: Machine) -> str:
-    gpus = f"{machine.gpus} GPU{'s' if machine.gpus > 1 else ''}"
-    return f"plan of {recipe.name}: {recipe.model.name}, {recipe.train.method}, {gpus} of {machine.gpu_memory_gb:g} GB"
+    gpus = f"{_gpus(machine)} of {machine.gpu_memory_gb:g} GB"
+    return f"plan of {recipe.name}: {recipe.model.name}, {recipe.train.method}, {gpus}"
+
+
+def rate(machine: Machine) -> str:
+    return f"{_gpus(machine)} at {machine.mfu:.0%} of {machine.peak_tflops:g} TFLOP/s each"
+
+
+def gpu_hours_of(machine: Machine, hours: float) -> str:
+    total = machine.gpus * hours
+    return f"{total:,.0f}" if total >= 10 else f"{total:.2g}"
+
+
+def _gpus(machine: Machine) -> str:
+    return f"{machine.gpus} GPU{'s' if machine.gpus > 1 else ''}"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
@@ -210,7 +246,7 @@ def _gib(size: int) -> str:
     return f"{size / GIB:,.2f}" if size >= GIB / 10 else f"{size / GIB:.1g}"
 
 
-def _pflop(flops: float) -> str:
+def pflop(flops: float) -> str:
     return f"{flops / 1e15:,.0f}" if flops >= 1e17 else f"{flops / 1e15:.3g}"
 
 
@@ -218,7 +254,7 @@ def _size(size: float) -> str:
     return f"{size / 1e9:,.0f} GB" if size >= 1e10 else f"{size / 1e6:,.0f} MB" if size >= 1e6 else f"{size:,.0f} bytes"
 
 
-def _time(hours: float) -> str:
+def time_of(hours: float) -> str:
     return (
         f"{hours:,.1f} h" if hours >= 1 else f"{60 * hours:,.1f} min" if hours >= 1 / 60 else f"{3600 * hours:,.1f} s"
     )

@@ -76,6 +76,16 @@ def test_evaluations_that_do_not_fit_are_told_how_many_puzzles_do(module):
     assert "\n  eval.batch=" in done.stderr
 
 
+def test_a_plan_of_grpo_says_what_the_run_says_and_what_fits(module):
+    """On 24 GB, training fits and 16 completions at once do not."""
+    few = ["data.parts.4x4.count=4", "data.parts.8x8.count=4", "data.parts.12x12.count=4"]
+    done = module("train.plan", "recipe=grpo_from_sft", *few, "gpu_memory_gb=24", status=2)
+    assert "150 rollouts: 8 puzzle(s), 8 completions each of at most 1,397 tokens" in done.stdout
+    assert "GiB per GPU in rollouts; allowed: 24" in done.stderr
+    assert "rollouts.batch=" in done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
 def test_what_gemma_cannot_make_out_is_said(module):
     page = module(
         "train.plan", "recipe=mixed_grid_lora", "model=gemma3_12b", *FEW, "data.parts.8x8=null", "data.parts.12x12=null"

@@ -295,7 +295,5 @@ def test_answers_by_cell_are_credited_along_the_way(along, grpo):
 def test_credit_that_no_part_can_have_is_refused(grpo):
     with pytest.raises(ValueError, match=r"reward\.along: got piece, but no part's answers are decided bit by bit"):
         grpo("tiny_qwen3_vl", "reward.along=piece")
-    with pytest.raises(
-        ValueError, match=r"reward\.along: got row with trainer\.scale_rewards=group; allowed then"
-    ):
+    with pytest.raises(ValueError, match=r"reward\.along: got row with trainer\.scale_rewards=group; allowed then"):
         grpo("tiny_qwen3_vl", "reward.along=row", "data.parts.2.spec.answer_format=by_cell")

@@ -1,15 +1,26 @@
 """Memory of a training process: the arithmetic, and the tracing that it rests on."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
+from trl.trainer.utils import add_fused_lm_head
 
 from models.outline import outline
 from models.towers import train_towers
 from recipes.loader import load_recipe
 from train import traced
-from train.memory import Memory, check_activations, composed, head_memory, standing_memory, training_memory
+from train.head_memory import Head, loss_head
+from train.memory import (
+    Memory,
+    check_activations,
+    composed,
+    head_of,
+    standing_memory,
+    training_memory,
+    vllm_memory,
+)
 from train.traced import LiveBytes, Load, Phases, trace
 
 NONE = Memory(weights=0, gradients=0, optimizer=0, buckets=0, gathered=0, forward=0, backward=0, head=0, kept=0)
@@ -54,25 +65,88 @@ def test_what_does_not_train_has_weights_alone():
 
 def test_the_head_holds_a_chunk_of_logits_however_long_the_answers_are():
     vocabulary, hidden = 2**18, 64  # 256 rows of float32 logits are 256 MiB
-    short, long = (
-        head_memory(answer, hidden, vocabulary, trained=True, wide=True, bf16=True) for answer in (256, 2560)
-    )
+    short, long = (loss_head(answer, hidden, vocabulary, trained=True, wide=True, bf16=True) for answer in (256, 2560))
     gradient, copied, chunk = 4 * vocabulary * hidden, 2 * vocabulary * hidden, 256 * vocabulary * 6
     assert short.kept == gradient + 256 * hidden * 2
     assert short.forward == gradient + copied + chunk + 2 * 256 * hidden * 2
     assert long.forward - short.forward == 2 * (2560 - 256) * hidden * 2
-    frozen = head_memory(256, hidden, vocabulary, trained=False, wide=False, bf16=True)
+    frozen = loss_head(256, hidden, vocabulary, trained=False, wide=False, bf16=True)
     assert frozen.forward == chunk + 2 * 256 * hidden * 2
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("method", ["full", "lora"])
+def test_log_probabilities_take_what_the_fused_head_really_does(method, precision, monkeypatch):
+    """Its tiles' own arithmetic is left out: on a GPU it happens in place, on a CPU in copies. What is not counted is a
+    few numbers for each token, and of a second tile the states."""
+    grpo = ("reward={}", "train.batching=plain", "model.scratch.text_hidden=512")
+    recipe, loaded = tiny(f"train.method={method}", f"train.precision={precision}", *grpo)
+    expected = head_of(loaded, recipe, "none", answer=4500)
+    model = train_towers(outline(recipe.model).loaded, recipe.train).model.to_empty(device="cpu")
+    model = model.get_base_model() if method == "lora" else model
+    add_fused_lm_head(model, outputs=("log_probs", "entropy"))
+    monkeypatch.setattr("trl.trainer.utils._use_triton", lambda device: True)
+    for name in ("_forward_tile", "_backward_tile", "_addmm_fp32"):
+        monkeypatch.setattr(f"trl.kernels.chunked_logprob.{name}", lambda *args, **kwargs: None)
+    weight = model.get_output_embeddings().weight
+    if weight.requires_grad:
+        weight.grad = torch.zeros_like(weight)
+    states = torch.zeros(1, 5001, 512, dtype=model.get_input_embeddings().weight.dtype, requires_grad=True)
+    labels = torch.full((1, 5001), -100)
+    labels[0, -4500:] = 0
+    model.model.forward = lambda **kwargs: SimpleNamespace(last_hidden_state=states)
+    present = [states, labels, *model.parameters(), *(one.grad for one in [weight] if one.requires_grad)]
+    with LiveBytes(present) as live:
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            log_probs = model(labels=labels, fused_lm_head=True).log_probs
+            forward, kept = live.restart(), live.now
+        log_probs.sum().backward()
+        backward = live.restart()
+    assert (expected.forward, expected.kept, expected.backward) == pytest.approx(
+        (forward, kept, backward), abs=128 * 4500
+    )
+
+
+def test_log_probabilities_among_few_tokens_take_no_tiles():
+    recipe, loaded = tiny("reward={}", "train.batching=plain", "rollouts.constrained=true")
+    found = head_of(loaded, recipe, "none", answer=100)
+    vocabulary = loaded.model.config.text_config.vocab_size
+    assert found.forward == found.kept == 100 * 64 * 4
+    assert found.backward == 2 * found.kept + 4 * vocabulary * 64
+
+
+def test_a_sharded_head_is_whole_until_its_backward_pass_is_over():
+    recipe, loaded = tiny("reward={}", "train.batching=plain")
+    alone, sharded = (head_of(loaded, recipe, sharding, answer=100) for sharding in ("none", "fsdp2"))
+    vocabulary = loaded.model.config.text_config.vocab_size
+    assert sharded.kept == 100 * 64 * 2 + 4 * vocabulary * 64
+    assert alone.kept == 100 * 64 * 4
+
+
+def test_the_reference_and_a_colocated_vllm_are_there_all_the_time():
+    grpo = ("reward={}", "train.batching=plain")
+    recipe, loaded = tiny(*grpo, "trainer.beta=0.1")
+    plain = training_memory(loaded, tiny(*grpo)[0], "none", 1, LOAD)
+    found = training_memory(loaded, recipe, "none", 1, LOAD)
+    more = 2 * sum(parameter.numel() for parameter in loaded.model.parameters())
+    assert (found.peak - plain.peak, found.between_steps - plain.between_steps) == (more, more)
+    beside = replace(found, vllm=7)
+    assert (beside.peak - found.peak, beside.between_steps - found.between_steps) == (7, 7)
+    by_vllm = ("trainer.use_vllm=true", "trainer.vllm_gpu_memory_utilization=0.5")
+    assert vllm_memory(tiny(*grpo, *by_vllm)[0], 100) == 50
+    assert vllm_memory(tiny(*grpo, *by_vllm, "trainer.vllm_mode=server")[0], 100) == 0
+    assert vllm_memory(recipe, 100) == 0
 
 
 def test_the_peak_of_each_pass_is_where_most_towers_wait():
     vision, language = Phases(forward=7, held=5, kept=3, backward=20), Phases(forward=11, held=10, kept=8, backward=12)
-    head = head_memory(0, 1, 1, trained=False, wide=False, bf16=True)
+    head = Head(forward=0, kept=0, backward=0)
     found = composed(replace(NONE, weights=100), vision, language, head, embeddings=0)
     assert (found.forward, found.backward, found.kept) == (5 + 11, 20, 11)
     assert found.peak == 120
     assert composed(NONE, vision._replace(backward=4), language, head, embeddings=0).backward == 3 + 12
     assert composed(NONE, vision._replace(backward=4), language, head, embeddings=99).backward == 3 + 99
+    assert composed(NONE, vision, language, replace(head, backward=50), embeddings=0).backward == 11 + 50
 
 
 def test_alive_bytes_are_counted_until_they_are_freed_and_views_are_none():
@@ -140,3 +214,6 @@ def test_a_process_that_surely_does_not_fit_is_refused_and_one_that_may_fit_is_n
     check_activations(recipe, "none", 1, LOAD, memory.surely)
     with pytest.raises(ValueError, match=r"train.sharding: got none.*set train.max_pack_tokens"):
         check_activations(recipe, "none", 1, LOAD, memory.surely - 1)
+    grpo, _ = tiny("reward={}", "train.batching=plain", "trainer.beta=0.1")
+    with pytest.raises(ValueError, match=r"AdamW state, what KL is measured from, .*set train.micro_batch lower"):
+        check_activations(grpo, "none", 1, LOAD, memory.standing)
