@@ -28,47 +28,9 @@ from models.drawing import Drawing
 from models.towers import check_towers
 from train.alarms import Alarms
 from train.arguments import grpo_arguments
-from train.check import check_lag, check_lengths, check_start, idle_decisions, measure_examples, num_steps
+from train.check import check_lag, check_lengths, check_start, idle_decisions, measure_examples
 from train.console import set_up_logging
 from train.credit import check_credit
-=======
-from train.check import check_lag, check_lengths, idle_decisions, measure_examples
-from train.console import set_up_logging
-from train.grpo_forecast import largest_load, may_come, schedule_of
->>>>>>> a3ca8637f5d37a7ad277b8090163a2ee30efe341
-from train.grpo_trainer import PromptTrainer, read_groups
-from train.head import plain_head
-from train.memory import check_activations
-from train.parameters import describe_parameters, learning_rates
-from train.reference import check_reference
-from train.rollouts import OwnEngine
-from train.run_folder import check_steps_left, open_run_folder
-from train.script import Prepared, equipped, main, mixtures, read_recipe
-from train.sharding import check_deepspeed, check_sharding, load_for_training, spread
-from train.vllm_checks import check_vllm, plan_vllm
-
-logger = logging.getLogger("train.grpo")
-
-
-def prepare(argv: list[str]) -> Prepared:
-    """Everything that can fail of what was asked for; nothing of it trains."""
-    rank, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    set_up_logging(main_process=rank == 0)
-
-    # recipe
-    recipe = read_recipe(argv, rewarded=True)
-    check_sharding(recipe, processes, dict(os.environ))
-    check_deepspeed(recipe.train.sharding)
-    check_wandb(recipe)
-    check_towers(FAMILIES[recipe.model.family], recipe.train)
-    check_start(recipe)
-    checkpoint = open_run_folder(recipe)
-    args = grpo_arguments(recipe, processes)
-<<<<<<< HEAD
-    if args.use_vllm:
-        check_vllm(recipe, args, processes, rank)
-from train.check import check_lag, check_lengths, idle_decisions, measure_examples
-from train.console import set_up_logging
 from train.grpo_forecast import largest_load, may_come, schedule_of
 from train.grpo_trainer import PromptTrainer, read_groups
 from train.head import plain_head
@@ -98,20 +60,10 @@ def prepare(argv: list[str]) -> Prepared:
     check_start(recipe)
     checkpoint = open_run_folder(recipe)
     args = grpo_arguments(recipe, processes)
-<<<<<<< HEAD
     if args.use_vllm:
         check_vllm(recipe, args, processes, rank)
-    rollout = Rollout(
-        recipe.train.effective_batch // args.num_generations, args.num_generations, processes,
-        args.gradient_accumulation_steps, args.num_iterations,
-    )  # fmt: skip
-    examples = sum(part.count for part in recipe.data.parts.values())
-    rollouts = num_steps(examples, rollout.puzzles, args.num_train_epochs, -(-args.max_steps // rollout.uses))
-    steps = args.max_steps if args.max_steps > 0 else rollouts * rollout.uses
-=======
     schedule = schedule_of(recipe, processes)
     rollout, rollouts, steps = schedule
->>>>>>> a3ca8637f5d37a7ad277b8090163a2ee30efe341
     logger.info("recipe %s, %s process(es), %s: %s steps", recipe.name, processes, args.device.type, steps)
     if checkpoint:
         check_steps_left(checkpoint, steps)
