@@ -16,7 +16,7 @@ from data_mix.order import Order
 from data_mix.phases import by_scores
 from models.flops import example_flops
 from models.lengths import Lengths, example_lengths
-from models.load import Loaded, is_adapter
+from models.load import CheckpointError, Loaded, is_adapter
 from recipes.schema import Curriculum, Recipe
 from train.bins import Cost
 
@@ -50,8 +50,11 @@ def check_start(recipe: Recipe) -> None:
     if recipe.train.start is None:
         return
     adapters = "lora" in recipe.train.methods().values()
-    if is_adapter(recipe.train.start) == adapters:
-        return
+    try:
+        if is_adapter(recipe.train.start) == adapters:
+            return
+    except CheckpointError as error:
+        raise CheckpointError(f"train.start: {error}") from error
     if adapters:
         raise ValueError(
             f"train.start: got {recipe.train.start}, full weights, in a recipe with adapters; allowed there: a "

@@ -92,6 +92,7 @@ def open_run_folder(recipe: Recipe) -> Path | None:
         return None
     stored = folder / RECIPE
     if stored.is_file():
+        _check_kind(folder, stored.read_text(), recipe)
         for name, (before, now) in _differences(stored.read_text(), to_yaml(recipe)).items():
             if name in _METHODS and _methods(stored.read_text()) == recipe.train.methods():
                 continue
@@ -118,6 +119,17 @@ def check_steps_left(checkpoint: Path, steps: int) -> None:
         raise ValueError(
             f"resume: got a run of {steps} steps, and {checkpoint} has trained {trained}; allowed are {trained} or "
             "more; set trainer.max_steps or trainer.num_train_epochs higher, or start a new run: output_dir=..."
+        )
+
+
+def _check_kind(folder: Path, stored: str, recipe: Recipe) -> None:
+    """A run of supervised training does not go on as GRPO, nor the other way round."""
+    rewarded = yaml.safe_load(stored).get("reward") is not None
+    if rewarded != (recipe.reward is not None):
+        there = "one" if rewarded else "none"
+        raise ValueError(
+            f"reward: got {'none' if rewarded else 'one'}, but the run in {folder} has {there}; resume with a recipe "
+            f"that has {there}, or start a new run from its weights: train.start={folder}/checkpoint-... output_dir=..."
         )
 
 

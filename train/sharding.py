@@ -25,7 +25,7 @@ DDP_SHARE = 0.6
 """Most of a GPU that weights, gradients and optimizer state may take where each process holds all of them: the rest is
 for activations."""
 
-ONE_NODE = "accelerate launch --config_file launch/accelerate/one_node.yaml train/sft.py ..."
+ONE_NODE = "accelerate launch --config_file launch/accelerate/one_node.yaml SCRIPT ..."
 
 
 def check_sharding(recipe: Recipe, processes: int, environment: dict[str, str]) -> None:

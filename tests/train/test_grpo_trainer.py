@@ -240,7 +240,7 @@ def test_training_starts_from_the_weights_of_an_earlier_run_and_from_no_others(g
     adapter = tmp_path / "run3/checkpoint-1"
     with pytest.raises(ValueError, match=r"train\.start: got .*an adapter, in a recipe without.*models\.merge"):
         grpo("tiny_qwen3_vl", f"train.start={adapter}")
-    with pytest.raises(ValueError, match="got nowhere; allowed is a folder that holds"):
+    with pytest.raises(ValueError, match=r"train\.start: got nowhere; allowed is a folder that holds"):
         grpo("tiny_qwen3_vl", "train.start=nowhere")
 
 

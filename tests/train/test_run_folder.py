@@ -62,6 +62,28 @@ def test_a_checkpoint_behind_the_last_step_is_refused(tmp_path):
         check_steps_left(tmp_path / "checkpoint-9", 8)
 
 
+@pytest.mark.parametrize(
+    ("stored", "now", "said"),
+    [
+        (
+            [],
+            ["reward={}"],
+            "reward: got one, but the run in .* has none; resume with a recipe that has none, or start",
+        ),
+        (
+            ["reward={}"],
+            [],
+            "reward: got none, but the run in .* has one; .*: train.start=.*/checkpoint-... output_dir=",
+        ),
+    ],
+)
+def test_supervised_training_does_not_go_on_as_grpo_nor_the_other_way_round(stored, now, said, tmp_path):
+    write_provenance(recipe_in(tmp_path, "train.predictable_weight=1", *stored), {})
+    checkpoint(tmp_path / "checkpoint-9")
+    with pytest.raises(ValueError, match=said):
+        open_run_folder(recipe_in(tmp_path, "train.predictable_weight=1", *now, "resume=true"))
+
+
 def test_resume_takes_the_newest_complete_checkpoint(tmp_path):
     for name in ("checkpoint-9", "checkpoint-10", f"{PARTIAL}/checkpoint-11"):
         checkpoint(tmp_path / name)
