@@ -15,7 +15,7 @@ class Asked(NamedTuple):
     """One completion that is to be written."""
 
     place: int
-    """Number of its group among those that its step asks."""
+    """Number of its group among those that its step asks; negative for one that only evens out the processes."""
     position: int
     """The puzzle's, in the mixture."""
     sample: int
@@ -43,7 +43,7 @@ class Rollout:
         while number * self.completions % self.processes:
             number += 1
         places = [*enumerate(positions, first_place)]
-        places += [(first_place + at, positions[0]) for at in range(len(positions), number)]
+        places += [(len(positions) - at - 1, positions[0]) for at in range(len(positions), number)]
         every = [Asked(place, position, sample) for place, position in places for sample in range(self.completions)]
         each = len(every) // self.processes
         return every[rank * each : (rank + 1) * each]

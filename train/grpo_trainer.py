@@ -264,17 +264,15 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
         if self.args.should_save:
-            text = json.dumps({"groups": self._found.state(), "entropy": self._entropy()})
+            # what TRL's adaptive entropy bonus goes on from
+            entropy = [self.entropy_coef, self._last_world_entropy] if self.use_adaptive_entropy else None
+            text = json.dumps({"groups": self._found.state(), "entropy": entropy})
             Path(output_dir, GROUPS_FILE).write_text(text, encoding="utf-8")
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None:
-            self.entropy_coef, self._last_world_entropy = read_groups(Path(checkpoint))["entropy"]
-
-    def _entropy(self) -> list[float]:
-        """What TRL's adaptive entropy bonus goes on from."""
-        return [self.entropy_coef, self._last_world_entropy]
+        if checkpoint is not None and self.use_adaptive_entropy and (held := read_groups(Path(checkpoint))["entropy"]):
+            self.entropy_coef, self._last_world_entropy = held
 
 
 def read_groups(checkpoint: Path) -> dict[str, Any]:

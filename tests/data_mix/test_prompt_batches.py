@@ -43,6 +43,7 @@ def test_every_completion_is_written_once_and_all_processes_write_as_many(positi
     ]  # fmt: skip
     assert every[: len(wanted)] == wanted
     assert max(Counter(every).values()) == 1
+    assert all(asked.place < 0 for asked in every[len(wanted) :])  # so none is taken for a group of a later try
     assert len(every) - len(wanted) < completions * processes
 
 

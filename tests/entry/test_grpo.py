@@ -58,25 +58,35 @@ def completions(run: Path, step: int) -> list[list[str]]:
     ],
 )
 def test_two_processes_ask_and_learn_what_one_does(model, method, sharding, launch, tmp_path, two_images, monkeypatch):
-    """Seven groups of four completions on two processes, in micro-batches of seven: a group is cut between two, and
-    one of the groups that are asked again may be, too. Prompts have one image or two, of different sizes."""
+    """Fourteen groups of three completions on two processes, in micro-batches of seven: a single group that is asked
+    again is cut between them. Prompts have one image or two, of different sizes."""
     common = [*RUN, f"model={model}", f"train.method={method}", "rollouts.write=true", "trainer.max_steps=2"]
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    common += ["train.effective_batch=28", "train.micro_batch=7", "data.refill_tries=1", two_images]
+    common += ["train.effective_batch=42", "train.micro_batch=7", "trainer.num_generations=3", "data.refill_tries=2"]
+    common += [two_images]
     launch("train/grpo.py", *common, "output_dir=one")
     launch("train/grpo.py", *common, f"train.sharding={sharding}", "output_dir=two", config="cpu2.yaml")
     one, two = (curve(tmp_path / name / "checkpoint-2") for name in ("one", "two"))
     for first, second in zip(one, two, strict=True):
-        for name in ("reward", "reward_std", "rewards/pa/mean", "primary/2", "primary/rows", "teaching/3", "grad_norm"):
+        for name in (
+            "reward",
+            "reward_std",
+            "rewards/pa/mean",
+            "primary/2",
+            "primary/rows",
+            "teaching/3",
+            "refill/asked",
+            "grad_norm",
+        ):
             assert second[name] == pytest.approx(first[name], rel=1e-5, abs=2e-5), name
-        assert first["reward_std"] > 0
+        assert min(first["reward_std"], first["refill/asked"]) > 0
     of_each = completions(tmp_path / "two", 1)
     assert len(of_each) == 2
     assert of_each[0] != of_each[1]
     drawn = [*of_each[0], *of_each[1]]
     assert [drawn] == completions(tmp_path / "one", 1)
-    assert len(drawn) == 28
-    assert len({tuple(drawn[at : at + 4]) for at in range(0, 28, 4)}) == 7
+    assert len(drawn) == 42
+    assert len({tuple(drawn[at : at + 3]) for at in range(0, 42, 3)}) == 14
     expected, got = (weights(tmp_path / name / "checkpoint-2") for name in ("one", "two"))
     for name, tensor in expected.items():
         torch.testing.assert_close(got[name], tensor, atol=1e-4, rtol=1e-4, msg=name)
