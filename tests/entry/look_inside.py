@@ -12,6 +12,7 @@ from torch.distributed.tensor import DTensor
 
 from train import sft
 from train.batches import Collator
+from train.script import run
 
 if os.environ.get("TEXT_ONLY"):
     encode = Collator.encode
@@ -28,13 +29,13 @@ if os.environ.get("TEXT_ONLY"):
     Collator.encode = without_images
 
 prepared = sft.prepare(sys.argv[1:])
-parameters = list(prepared[1].model.parameters())
+parameters = list(prepared.trainer.model.parameters())
 shared = {
     "fsdp2": sum(isinstance(parameter, DTensor) for parameter in parameters),
     "zero3": sum(hasattr(parameter, "ds_tensor") for parameter in parameters),
 }
 print(f"of {len(parameters)} parameters are shared: {shared}", flush=True)
-status = sft.run(*prepared)
+status = run(*prepared)
 if torch.distributed.is_initialized():
     torch.distributed.destroy_process_group()
 sys.exit(status)
