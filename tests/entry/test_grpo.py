@@ -79,7 +79,8 @@ def test_two_processes_ask_and_learn_what_one_does(model, method, sharding, laun
             "grad_norm",
         ):
             assert second[name] == pytest.approx(first[name], rel=1e-5, abs=2e-5), name
-        assert min(first["reward_std"], first["refill/asked"]) > 0
+        assert first["reward_std"] > 0
+    assert sum(entry["refill/asked"] for entry in one) > 0
     of_each = completions(tmp_path / "two", 1)
     assert len(of_each) == 2
     assert of_each[0] != of_each[1]
