@@ -9,7 +9,6 @@ Exit status: see train/script.py.
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 
 import torch
@@ -21,15 +20,11 @@ from data_mix.prompt_batches import PromptBatches
 from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
 from eval_hooks.evaluate import answer_limit
-from eval_hooks.wandb_log import check_wandb
 from eval_hooks.wandb_points import Points
-from models import FAMILIES
 from models.drawing import Drawing
-from models.towers import check_towers
 from train.alarms import Alarms
 from train.arguments import grpo_arguments
-from train.check import check_lag, check_lengths, check_start, idle_decisions, measure_examples
-from train.console import set_up_logging
+from train.check import check_lag, check_lengths, measure_examples
 from train.credit import check_credit
 from train.grpo_forecast import largest_load, may_come, schedule_of
 from train.grpo_trainer import PromptTrainer, read_groups
@@ -38,9 +33,8 @@ from train.memory import check_activations
 from train.parameters import describe_parameters, learning_rates
 from train.reference import check_reference
 from train.rollouts import OwnEngine
-from train.run_folder import check_steps_left, open_run_folder
-from train.script import Prepared, equipped, main, mixtures, read_recipe
-from train.sharding import check_deepspeed, check_sharding, load_for_training, spread
+from train.script import Prepared, announce, begin, equipped, main, mixtures
+from train.sharding import load_for_training, spread
 from train.vllm_checks import check_vllm, plan_vllm
 
 logger = logging.getLogger("train.grpo")
@@ -48,27 +42,15 @@ logger = logging.getLogger("train.grpo")
 
 def prepare(argv: list[str]) -> Prepared:
     """Everything that can fail of what was asked for; nothing of it trains."""
-    rank, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    set_up_logging(main_process=rank == 0)
-
     # recipe
-    recipe = read_recipe(argv, rewarded=True)
-    check_sharding(recipe, processes, dict(os.environ))
-    check_deepspeed(recipe.train.sharding)
-    check_wandb(recipe)
-    check_towers(FAMILIES[recipe.model.family], recipe.train)
-    check_start(recipe)
-    checkpoint = open_run_folder(recipe)
+    begun = begin(argv, rewarded=True)
+    recipe, checkpoint, rank, processes = begun
     args = grpo_arguments(recipe, processes)
     if args.use_vllm:
         check_vllm(recipe, args, processes, rank)
     schedule = schedule_of(recipe, processes)
     rollout, rollouts, steps = schedule
-    logger.info("recipe %s, %s process(es), %s: %s steps", recipe.name, processes, args.device.type, steps)
-    if checkpoint:
-        check_steps_left(checkpoint, steps)
-    for line in idle_decisions(recipe, rollouts):
-        logger.warning(line)
+    announce(begun, args, steps, rollouts)
 
     # mixture
     mixture, checkpoint_mixture, final_mixture = mixtures(recipe, args)

@@ -7,6 +7,7 @@ Exit status: 0 when the run is done, 1 when it is done but misses `eval.require`
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,16 +21,20 @@ from data_mix.photos import find_photos
 from eval_hooks.callback import EvalCallback
 from eval_hooks.evaluate import EvaluationStoppedError
 from eval_hooks.summary import check_require
-from eval_hooks.wandb_log import start_wandb
+from eval_hooks.wandb_log import check_wandb, start_wandb
 from eval_hooks.wandb_points import Points, TrainerPoints
+from models import FAMILIES
+from models.towers import check_towers
 from recipes.loader import load_recipe
 from recipes.schema import Recipe
 from train import require_this_clone
-from train.console import refusal
+from train.check import check_start, idle_decisions
+from train.console import refusal, set_up_logging
 from train.guard import RunError
 from train.progress import Progress
-from train.run_folder import environment, write_provenance
+from train.run_folder import check_steps_left, environment, open_run_folder, write_provenance
 from train.run_trainer import RunTrainer
+from train.sharding import check_deepspeed, check_sharding
 
 logger = logging.getLogger(__name__)
 
@@ -44,15 +49,55 @@ class Prepared(NamedTuple):
     """Where it goes on from."""
 
 
-def read_recipe(argv: Sequence[str], *, rewarded: bool) -> Recipe:
-    """What the command line asks for.
+class Begun(NamedTuple):
+    """A run that has been asked for: its recipe is sound and fits the launch, and its folder is free or its own."""
+
+    recipe: Recipe
+    checkpoint: Path | None
+    """Where it goes on from."""
+    rank: int
+    processes: int
+
+
+def begin(argv: Sequence[str], *, rewarded: bool) -> Begun:
+    """All that can be refused before anything is read but the recipe.
 
     Args:
         rewarded: whether the script is of GRPO.
 
     Raises:
-        ValueError: the recipe is not sound, or for the other script.
+        ValueError: what is asked for cannot be had.
     """
+    rank, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    set_up_logging(main_process=rank == 0)
+    recipe = _read_recipe(argv, rewarded=rewarded)
+    check_sharding(recipe, processes, dict(os.environ))
+    check_deepspeed(recipe.train.sharding)
+    check_wandb(recipe)
+    check_towers(FAMILIES[recipe.model.family], recipe.train)
+    check_start(recipe)
+    return Begun(recipe, open_run_folder(recipe), rank, processes)
+
+
+def announce(begun: Begun, args: TrainingArguments, steps: int, decisions: int) -> None:
+    """Say what will run.
+
+    Args:
+        steps: optimizer steps of the run.
+        decisions: of these, those between which a curriculum can decide.
+
+    Raises:
+        ValueError: the checkpoint lies behind the last step.
+    """
+    recipe = begun.recipe
+    logger.info("recipe %s, %s process(es), %s: %s steps", recipe.name, begun.processes, args.device.type, steps)
+    if begun.checkpoint:
+        check_steps_left(begun.checkpoint, steps)
+    for line in idle_decisions(recipe, decisions):
+        logger.warning(line)
+
+
+def _read_recipe(argv: Sequence[str], *, rewarded: bool) -> Recipe:
     recipe = load_recipe(argv)
     if (recipe.reward is not None) != rewarded:
         got, allowed, other = ("none", "one", "sft") if rewarded else ("one", "none", "grpo")

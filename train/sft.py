@@ -9,28 +9,21 @@ Exit status: see train/script.py.
 from __future__ import annotations
 
 import logging
-import os
 
 import torch
 
 from data_mix.curriculum import training_order
 from data_mix.scores import Scores
 from eval_hooks.callback import EvalCallback
-from eval_hooks.wandb_log import check_wandb
-from models import FAMILIES
-from models.towers import check_towers
 from train.arguments import sft_arguments
 from train.balance import step_batches
 from train.check import (
     check_lag,
     check_lengths,
-    check_start,
     example_costs,
-    idle_decisions,
     measure_examples,
     num_steps,
 )
-from train.console import set_up_logging
 from train.forecast import batches_of
 from train.head import plain_head
 from train.memory import check_activations
@@ -38,9 +31,8 @@ from train.packing import packs
 from train.parameters import describe_parameters, learning_rates
 from train.proof import prove
 from train.rehearsal import WorstBatchFirst
-from train.run_folder import check_steps_left, open_run_folder
-from train.script import Prepared, equipped, main, mixtures, read_recipe
-from train.sharding import check_deepspeed, check_sharding, in_lockstep, load_for_training, spread
+from train.script import Prepared, announce, begin, equipped, main, mixtures
+from train.sharding import in_lockstep, load_for_training, spread
 from train.trainer import PuzzleTrainer
 from train.weighting import PartWeights
 
@@ -49,29 +41,17 @@ logger = logging.getLogger("train.sft")
 
 def prepare(argv: list[str]) -> Prepared:
     """Everything that can fail of what was asked for; nothing of it trains."""
-    rank, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    set_up_logging(main_process=rank == 0)
-
     # recipe
-    recipe = read_recipe(argv, rewarded=False)
-    check_sharding(recipe, processes, dict(os.environ))
-    check_deepspeed(recipe.train.sharding)
-    check_wandb(recipe)
-    check_towers(FAMILIES[recipe.model.family], recipe.train)
+    begun = begin(argv, rewarded=False)
+    recipe, checkpoint, rank, processes = begun
     scores = Scores()
     weights = PartWeights(recipe, scores)
-    check_start(recipe)
-    checkpoint = open_run_folder(recipe)
     args = sft_arguments(recipe, processes)
     steps = num_steps(
         sum(part.count for part in recipe.data.parts.values()),
         recipe.train.effective_batch, args.num_train_epochs, args.max_steps,
     )  # fmt: skip
-    logger.info("recipe %s, %s process(es), %s: %s steps", recipe.name, processes, args.device.type, steps)
-    if checkpoint:
-        check_steps_left(checkpoint, steps)
-    for line in idle_decisions(recipe, steps):
-        logger.warning(line)
+    announce(begun, args, steps, steps)
 
     # mixture
     mixture, checkpoint_mixture, final_mixture = mixtures(recipe, args)
