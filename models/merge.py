@@ -33,6 +33,12 @@ usage: python -m models.merge checkpoint=DIR out=DIR
 
 
 @torch.no_grad()
+def merged_weight(layer: Any, dtype: torch.dtype) -> torch.Tensor:
+    """A new weight: that of a layer's base with what its adapters have learnt, computed in float32, rounded once."""
+    learnt = sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
+    return (layer.get_base_layer().weight.float() + learnt).to(dtype)
+
+
 def merged(model: PeftModel) -> Any:
     """The base model, changed in place, with what the adapter learnt in its weights.
 
@@ -42,10 +48,7 @@ def merged(model: PeftModel) -> Any:
     dtype = adapted.get_base_model().get_input_embeddings().weight.dtype  # never adapted
     for layer in model.modules():
         if isinstance(layer, LoraLayer):
-            delta_weight: Any = layer.get_delta_weight
-            weight = layer.get_base_layer().weight
-            for adapter in layer.active_adapters:
-                weight.data = (weight.float() + delta_weight(adapter)).to(dtype)
+            layer.get_base_layer().weight.data = merged_weight(layer, dtype)
     base = adapted.unload()
     for parameter in base.parameters():  # those of modules that were trained whole are float32
         parameter.data = parameter.data.to(dtype)

@@ -21,6 +21,7 @@ from data_mix.prompt_batches import Asked
 from models.family import token_id
 from models.generation import Completion, cut
 from models.load import Encoder, Loaded
+from models.merge import merged_weight
 from tasks.contract import Message
 from train.guard import RunError
 from train.rollout_proof import check_images, check_logps, check_prompts, is_proven
@@ -171,8 +172,7 @@ def named_weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
         if layer is None:
             yield name, weight.data
         else:
-            learnt = sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
-            yield name, (weight.float() + learnt).to(weight.dtype)
+            yield name, merged_weight(layer, weight.dtype)
 
 
 def _ids(prompt: Prompt) -> list[int]:
