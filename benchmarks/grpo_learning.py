@@ -26,6 +26,7 @@ import numpy as np
 from eval_hooks.records import read_records
 from eval_hooks.run_files import checkpoint_folders, evaluated_steps, records_file
 from eval_hooks.summary import summarize
+from recipes.command import CommandLine, run_command
 from recipes.loader import load_recipe
 from train.grpo import prepare
 from train.script import run
@@ -45,17 +46,19 @@ ARMS = {
 def main(argv: list[str]) -> int:
     if argv[:1] == ["--noise"]:
         return with_noise(argv[1:])
-    options = {"what": "noise", "seeds": "0,1,2", "output_dir": "runs/grpo-learning", "steps": "60"}
-    for token in argv:
-        name, equals, value = token.partition("=")
-        if name not in options or not equals:
-            print(f"got {token}; allowed: {', '.join(f'{known}=...' for known in options)}", file=sys.stderr)
-            return 2
-        options[name] = value
-    experiment = {"noise": against_noise, "curriculum": by_curriculum}[options["what"]]
-    for seed in options["seeds"].split(","):
-        experiment(Path(options["output_dir"]).resolve() / f"seed-{seed}", seed, options["steps"])
-    return 0
+    return run_command(argv, __doc__ or "", measure)
+
+
+def measure(argv: Sequence[str]) -> str:
+    """The experiment that is asked for, seed by seed."""
+    line = CommandLine(argv, ("what", "seeds", "output_dir", "steps"))
+    experiments = {"noise": against_noise, "curriculum": by_curriculum}
+    experiment, steps = experiments[line.choice("what", tuple(experiments), "noise")], line.number("steps", 60)
+    folder = Path(line.text("output_dir") or "runs/grpo-learning").resolve()
+    line.without_recipe()
+    for seed in (line.text("seeds") or "0,1,2").split(","):
+        experiment(folder / f"seed-{seed}", seed, str(steps))
+    return f"runs and logs are in {folder}"
 
 
 def against_noise(folder: Path, seed: str, steps: str) -> None:
