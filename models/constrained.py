@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from peft import PeftModel
 from transformers import DynamicCache
@@ -16,8 +15,7 @@ from models.drawing import GumbelDraw
 from models.generation import Completion, evaluating, left_padded
 from models.load import Loaded
 from models.spelling import Place, Speller
-from models.tokens import SEQUENCES, encode_prompt
-from tasks.contract import Message
+from models.tokens import SEQUENCES, AnyPrompt, encoded
 from tasks.grammar import Grammar
 
 
@@ -50,7 +48,7 @@ class ConstrainedCompletion(Completion):
 
 def generate_constrained(
     loaded: Loaded,
-    prompts: list[tuple[list[Message], list[np.ndarray]]],
+    prompts: Sequence[AnyPrompt],
     grammars: list[Grammar],
     draw: GumbelDraw | None = None,
 ) -> list[ConstrainedCompletion]:
@@ -72,7 +70,7 @@ def generate_constrained(
     asked = [(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True) if not answer.done]
     with evaluating(loaded.model), torch.no_grad():
         if asked:
-            _write(_Reader(loaded), [answer for _, answer in asked], [_encode(loaded, *one) for one in asked])
+            _write(_Reader(loaded), [answer for _, answer in asked], [_begun(loaded, *one) for one in asked])
     seconds = (time.perf_counter() - started) / len(prompts)
     return [
         ConstrainedCompletion(
@@ -82,9 +80,9 @@ def generate_constrained(
     ]
 
 
-def _write(reader: _Reader, answers: list[Answer], encoded: list[dict[str, torch.Tensor]]) -> None:
-    """Chooses until all answers are done. encoded: of each, its prompt and its first tokens."""
-    logits = reader.read_prompts(encoded)
+def _write(reader: _Reader, answers: list[Answer], begun: list[dict[str, torch.Tensor]]) -> None:
+    """Chooses until all answers are done. begun: of each, its prompt and its first tokens."""
+    logits = reader.read_prompts(begun)
     while True:
         for likely, answer in zip(_among(logits, [one.allowed for one in answers]), answers, strict=True):
             answer.choose(likely)
@@ -103,15 +101,15 @@ def _among(logits: torch.Tensor, allowed: list[tuple[int, ...]]) -> Sequence[tor
     return logits[rows, tokens].cpu().split([len(some) for some in allowed])
 
 
-def _encode(loaded: Loaded, prompt: tuple[list[Message], list[np.ndarray]], answer: Answer) -> dict[str, torch.Tensor]:
+def _begun(loaded: Loaded, prompt: AnyPrompt, answer: Answer) -> dict[str, torch.Tensor]:
     """A prompt and the first tokens of its answer."""
-    encoded = encode_prompt(loaded, *prompt)
+    begun = encoded(loaded, prompt)
     count = len(answer.unread)
     more = {"input_ids": torch.tensor([answer.unread], dtype=torch.long), "attention_mask": torch.ones(1, count)}
-    for name in encoded.keys() & SEQUENCES:
+    for name in begun.keys() & SEQUENCES:
         added = more.get(name, torch.zeros(1, count))  # answers hold no image tokens
-        encoded[name] = torch.cat([encoded[name], added.to(encoded[name].dtype)], dim=1)
-    return encoded
+        begun[name] = torch.cat([begun[name], added.to(begun[name].dtype)], dim=1)
+    return begun
 
 
 @dataclass
@@ -190,13 +188,13 @@ class _Reader:
         self._seen = torch.empty(0)  # (texts, columns): 1 where there is a token
         self._next = torch.empty(0)  # (axes, texts, 1): position of the next token
 
-    def read_prompts(self, encoded: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+    def read_prompts(self, prompts: list[dict[str, torch.Tensor]]) -> torch.Tensor:
         """What comes after each, (texts, vocabulary)."""
         family, processor, device = self._loaded.family, self._loaded.processor, self._model.device
-        padded = left_padded(encoded, processor.tokenizer.pad_token_id)
+        padded = left_padded(prompts, processor.tokenizer.pad_token_id)
         batch = family.model_inputs(processor, {name: tensor.to(device) for name, tensor in padded.items()})
         longest = batch["input_ids"].shape[1]
-        positions = [self._positions(one) for one in encoded]
+        positions = [self._positions(one) for one in prompts]
         self._seen = batch["attention_mask"]
         self._next = torch.cat([one.amax(dim=(0, 2), keepdim=True) + 1 for one in positions], dim=1).to(device)
         aligned = [torch.nn.functional.pad(one, (longest - one.shape[2], 0)) for one in positions]
@@ -228,11 +226,11 @@ class _Reader:
         position_ids = positions if len(positions) > 1 else positions[0]
         return self._model(**inputs, position_ids=position_ids, cache=self._cache, use_cache=True).logits
 
-    def _positions(self, encoded: dict[str, torch.Tensor]) -> torch.Tensor:
+    def _positions(self, prompt: dict[str, torch.Tensor]) -> torch.Tensor:
         """Of one text, (axes, 1, tokens)."""
         if self._loaded.family.positions is None:
-            return torch.arange(encoded["input_ids"].shape[1])[None, None]
-        return self._loaded.family.positions(self._model, encoded)[1:]
+            return torch.arange(prompt["input_ids"].shape[1])[None, None]
+        return self._loaded.family.positions(self._model, prompt)[1:]
 
     def _close_gaps(self, unused: torch.Tensor) -> None:
         """Moves each text to the right by its unused last columns, and drops what no text reaches."""

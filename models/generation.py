@@ -8,15 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from peft import PeftModel
 from transformers import GenerationConfig, LogitsProcessorList
 
 from models.drawing import GumbelDraw
 from models.load import Loaded
-from models.tokens import SEQUENCES, encode_prompt
-from tasks.contract import Message
+from models.tokens import SEQUENCES, AnyPrompt, encoded
 
 
 @dataclass(frozen=True)
@@ -36,11 +34,11 @@ class Completion:
 
 def generate(
     loaded: Loaded,
-    prompts: list[tuple[list[Message], list[np.ndarray]]],
+    prompts: Sequence[AnyPrompt],
     max_new_tokens: int | Sequence[int],
     draw: GumbelDraw | None = None,
 ) -> list[Completion]:
-    """The most likely token at each step for every (messages, images), in one batch; on the model's device.
+    """The most likely token at each step for every prompt, in one batch; on the model's device.
 
     `max_new_tokens` is one for all or one for each: a completion does not grow longer with others in its batch.
 
@@ -58,8 +56,7 @@ def generate(
     stop_ids = family.stop_token_ids(processor)
     # Adapters live inside the base model, whose own generate knows the family's inputs.
     model: Any = loaded.model.get_base_model() if isinstance(loaded.model, PeftModel) else loaded.model
-    encoded = [encode_prompt(loaded, messages, images) for messages, images in prompts]
-    padded = left_padded(encoded, processor.tokenizer.pad_token_id)
+    padded = left_padded([encoded(loaded, prompt) for prompt in prompts], processor.tokenizer.pad_token_id)
     batch = family.model_inputs(processor, {name: tensor.to(model.device) for name, tensor in padded.items()})
     config = GenerationConfig(
         max_new_tokens=max(limits),
@@ -77,12 +74,12 @@ def generate(
     return [cut(processor, row[:limit], set(stop_ids), seconds) for row, limit in zip(written, limits, strict=True)]
 
 
-def left_padded(encoded: list[dict[str, torch.Tensor]], pad_id: int) -> dict[str, torch.Tensor]:
+def left_padded(prompts: list[dict[str, torch.Tensor]], pad_id: int) -> dict[str, torch.Tensor]:
     """One batch from `encode_prompt`'s batches of one: (prompts, longest) per-token inputs, padded on the left."""
-    longest = max(one["input_ids"].shape[1] for one in encoded)
+    longest = max(one["input_ids"].shape[1] for one in prompts)
     batch = {}
-    for name in dict.fromkeys(name for one in encoded for name in one):
-        tensors = [one[name] for one in encoded if name in one]
+    for name in dict.fromkeys(name for one in prompts for name in one):
+        tensors = [one[name] for one in prompts if name in one]
         if name in SEQUENCES:
             fill = pad_id if name == "input_ids" else 0
             tensors = [

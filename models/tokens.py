@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,15 @@ def encode_prompt(encoder: Encoder, messages: list[Message], images: list[np.nda
         family.token_types: (ids == image_token).to(ids.dtype),
         **family.encode_images(processor, images),
     }
+
+
+AnyPrompt = tuple[list[Message], list[np.ndarray]] | Mapping[str, torch.Tensor]
+"""Messages and images, or what `encode_prompt` makes of them."""
+
+
+def encoded(encoder: Encoder, prompt: AnyPrompt) -> dict[str, torch.Tensor]:
+    """A prompt as `encode_prompt` gives it; one that is encoded already is not encoded again."""
+    return encode_prompt(encoder, *prompt) if isinstance(prompt, tuple) else dict(prompt)
 
 
 def prompt_length(encoder: Encoder, messages: list[Message], image_sizes: list[tuple[int, int]]) -> int:

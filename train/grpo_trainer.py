@@ -129,12 +129,8 @@ class PromptTrainer(RunTrainer, GRPOTrainer):
         self._note((f"share/{part}", share) for part, share in self.batches.order.shares(step).items())
         if filled.chosen != list(range(len(positions))):  # groups have to move between processes
             self._written = dict(gather_object(list(self._written.items())))
-        places = [filled.chosen[one.place] for one in spread.share(positions, rank)]
-        samples = [one.sample for one in spread.share(positions, rank)]
-        self._rows = [
-            (self._prompts[asked[place]], self._written[place, sample])
-            for place, sample in zip(places, samples, strict=True)
-        ]
+        own = [(filled.chosen[one.place], one.sample) for one in spread.share(positions, rank)]
+        self._rows = [(self._prompts[asked[place]], self._written[place, sample]) for place, sample in own]
         self._scored = self._rows
         rows = [{"prompt": _said(prompt), "scores": written.scores} for prompt, written in self._rows]
         self._last_loaded_step = self.state.global_step  # or TRL would hand vLLM the same weights again

@@ -14,12 +14,12 @@ from data_mix.mixture import Mixture
 from data_mix.prompt_batches import Asked
 from data_mix.source import Posed
 from eval_hooks.evaluate import answer_limit, grammar_of
-from models.constrained import Decision, generate_constrained
+from models.constrained import ConstrainedCompletion, Decision, generate_constrained
 from models.drawing import Drawing, GumbelDraw, draw_seed
 from models.generation import Completion, generate
-from models.lengths import example_lengths
+from models.lengths import Lengths
 from models.load import Loaded
-from models.tokens import encode_prompt
+from models.tokens import answer_ids, encode_prompt
 from recipes.schema import Recipe
 from train.reward_functions import earned, reward_of, reward_weights
 
@@ -50,7 +50,7 @@ class Written:
     @property
     def decisions(self) -> Sequence[Decision] | None:
         """The tokens that were chosen, where the form dictated the others."""
-        return getattr(self.completion, "decisions", None)
+        return self.completion.decisions if isinstance(self.completion, ConstrainedCompletion) else None
 
 
 Engine = Callable[
@@ -86,7 +86,7 @@ class OwnEngine:
     def _write(self, step: int, some: Sequence[tuple[Asked, Prompt]]) -> Sequence[Completion]:
         seeds = [draw_seed("rollout", self._seed, step, *asked) for asked, _ in some]
         draw = GumbelDraw(self._drawing, seeds)
-        prompts = [(one.posed.puzzle.messages, one.images) for _, one in some]
+        prompts = [one.encoded for _, one in some]
         device = self._loaded.model.device.type
         with torch.autocast(device, torch.bfloat16) if self._autocast else nullcontext():
             if self._constrained:
@@ -113,8 +113,9 @@ class Prompts:
         return self._held[position]
 
     def _prompt(self, posed: Posed, images: list[np.ndarray]) -> Prompt:
-        (lengths,) = example_lengths(self._loaded, [posed.puzzle])
         encoded = encode_prompt(self._loaded, posed.puzzle.messages, images)
+        answer = answer_ids(self._loaded, posed.task.gold(posed.puzzle.target))
+        lengths = Lengths(encoded["input_ids"].shape[1], len(answer))
         return Prompt(posed, images, encoded, answer_limit(lengths, self._loaded.max_tokens))
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from peft import PeftModel
@@ -28,12 +28,6 @@ from train.step_log import StepLog
 from train.zero import whole
 
 
-class Batches(Protocol):
-    """A sampler of batches that counts epochs."""
-
-    def set_epoch(self, epoch: int) -> None: ...
-
-
 class RunTrainer(Trainer):
     """What comes before one of TRL's trainers in a class's bases."""
 
@@ -48,7 +42,7 @@ class RunTrainer(Trainer):
     ) -> None:
         """
         Args:
-            batches: the batch sampler, see `Batches`.
+            batches: the batch sampler, which counts epochs (`set_epoch`).
             stop_every: a signal can end the run after steps that are a multiple of this only.
             others: what TRL's trainer takes.
         """
