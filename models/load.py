@@ -160,6 +160,12 @@ def with_adapter(model: Any, config: LoraConfig) -> PeftModel:
     return adapted
 
 
+def merged_weight(layer: Any, dtype: torch.dtype) -> torch.Tensor:
+    """A new weight: that of a layer's base with what its adapters have learnt, computed in float32, rounded once."""
+    learnt = sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
+    return (layer.get_base_layer().weight.float() + learnt).to(dtype)
+
+
 @torch.no_grad()
 def load_weights_into(model: Any, folder: str | Path) -> None:
     """Copies the weights of a checkpoint folder into a model in place: full weights, or into a PeftModel its adapter.

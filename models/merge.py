@@ -21,7 +21,7 @@ from peft.tuners.lora import LoraLayer
 from eval_hooks.baselines import read_solved
 from eval_hooks.model_card import or_warn, records_of, write_card
 from eval_hooks.run_files import find_checkpoint
-from models.load import ADAPTER_CONFIG, load_checkpoint
+from models.load import ADAPTER_CONFIG, load_checkpoint, merged_weight
 from models.towers import frozen_dtype
 from recipes.command import CommandLine, run_command
 from recipes.fields import problem
@@ -33,12 +33,6 @@ usage: python -m models.merge checkpoint=DIR out=DIR
 
 
 @torch.no_grad()
-def merged_weight(layer: Any, dtype: torch.dtype) -> torch.Tensor:
-    """A new weight: that of a layer's base with what its adapters have learnt, computed in float32, rounded once."""
-    learnt = sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
-    return (layer.get_base_layer().weight.float() + learnt).to(dtype)
-
-
 def merged(model: PeftModel) -> Any:
     """The base model, changed in place, with what the adapter learnt in its weights.
 

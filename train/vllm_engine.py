@@ -20,8 +20,7 @@ from transformers.core_model_loading import revert_weight_conversion
 from data_mix.prompt_batches import Asked
 from models.family import token_id
 from models.generation import Completion, cut
-from models.load import Encoder, Loaded
-from models.merge import merged_weight
+from models.load import Encoder, Loaded, merged_weight
 from tasks.contract import Message
 from train.guard import RunError
 from train.rollout_proof import check_images, check_logps, check_prompts, is_proven

@@ -225,7 +225,7 @@ def test_names_that_are_no_text_do_no_harm(folder_of, found):
         if error.errno not in (errno.EILSEQ, errno.EINVAL):
             raise
         pytest.skip(
-            f"this file system takes no file name that is not UTF-8 ({error.strerror}); --basetemp on another lets this run"
+            f"{error.strerror} for a file name that is not UTF-8; --basetemp on another file system lets this run"
         )
     photos = found(folder)
     assert "caf\\xe9.txt" in "\n".join(photos.summary())

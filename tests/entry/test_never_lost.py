@@ -176,12 +176,10 @@ def skip_without(options: str, script: str) -> None:
     try:
         done = in_namespace(options, script, Path.cwd(), timeout=20)
     except (OSError, subprocess.TimeoutExpired) as error:
-        pytest.skip(
-            f"unshare {options} does not work here ({error}); Linux with user namespaces, or root, lets this run"
-        )
+        pytest.skip(f"unshare {options} does not work here ({error}); Linux, as root, lets this run")
     if done.returncode:
         pytest.skip(
-            f"unshare {options} does not work here ({done.stderr.strip()}); user namespaces, or root, let this run"
+            f"unshare {options} does not work here ({done.stderr.strip()}); root, with namespaces, lets this run"
         )
 
 
